@@ -1,0 +1,63 @@
+#pragma once
+
+// What a plan will cost and what a run did cost: plain values for tables, JSON and programs. One rank's view; bytes are
+// bytes that this rank receives from others (gather: (n-1)/n of the unit's padded bytes; reduce the same; all-reduce twice that).
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace reshard {
+
+// The ledger's categories, in the order of every table.
+enum class MemoryCategory : uint8_t {
+  sharded_parameters,
+  whole_parameters,
+  gradients,
+  reduce_buffers,
+  optimizer_state,
+  activations,
+};
+inline constexpr int kMemoryCategories = 6;
+const char* name(MemoryCategory category);  // "sharded parameters", …
+
+struct MemoryPeak {
+  std::array<int64_t, kMemoryCategories> bytes{};  // live at the moment of the total's peak
+  std::string unit;                                // the unit being worked on then
+  std::string moment;                              // "before backward, micro-batch 1"
+  int64_t total() const {
+    int64_t sum = 0;
+    for (const int64_t b : bytes) sum += b;
+    return sum;
+  }
+};
+
+// What communication of one kind did.
+struct Traffic {
+  int64_t count = 0;
+  int64_t bytes = 0;
+  double seconds = 0;          // running
+  double seconds_exposed = 0;  // compute waited
+  bool operator==(const Traffic&) const = default;
+};
+
+struct TrafficByOp {
+  Traffic gather, shrink, reduce, all_reduce, relay;  // shrink moves nothing; relay = re-laying after shard_over changed
+};
+
+struct Report {
+  std::string strategy, strategy_version, strategy_file, plan_hash;
+  int ranks = 1, shards = 1;
+  int64_t steps = 0;             // optimizer steps finished
+  int64_t forward_only_passes = 0;
+  int64_t prefetches_unused = 0;  // gathered ahead and dropped: the order had changed
+  int64_t order_deviations = 0;   // steps whose order was not the declared one
+  TrafficByOp traffic;            // of all steps and passes so far
+  TrafficByOp traffic_declared;   // of one declared step of the present plan: what explain predicts
+  MemoryPeak predicted, measured;
+  int64_t system_bytes = 0;           // taken from the operating system by the pool
+  int64_t system_allocations = 0;     // how often; does not grow after the second step of a plan
+};
+
+}  // namespace reshard

@@ -1,0 +1,109 @@
+#include "reshard/model.h"
+
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "reshard/error.h"
+
+namespace reshard {
+namespace {
+
+Error not_found(const char* kind, std::string_view name, const std::vector<std::string>& known) {
+  const std::string near = base::nearest(name, known);
+  return Error(ErrorCode::model, fmt::format("the model has no {} \"{}\"", kind, name), "",
+               near.empty() ? "" : fmt::format("did you mean \"{}\"?", near));
+}
+
+}  // namespace
+
+int64_t Parameter::elements() const {
+  int64_t count = 1;
+  for (const int64_t size : shape) count *= size;
+  return count;
+}
+
+Model::Model(UnitSpec root) {
+  check(root);
+  units_.push_back(std::move(root));
+  parents_.push_back(kRoot);
+}
+
+Unit Model::add(UnitSpec spec, Unit parent) {
+  if (parent.index < 0 || parent.index >= unit_count())
+    throw Error(ErrorCode::model, fmt::format("unit \"{}\" has a parent that is not of this model", spec.name));
+  check(spec);
+  units_.push_back(std::move(spec));
+  parents_.push_back(parent);
+  return {unit_count() - 1};
+}
+
+void Model::check(const UnitSpec& spec) const {
+  const auto fail = [&](const std::string& what) { throw Error(ErrorCode::model, what, "unit \"" + spec.name + "\""); };
+  if (spec.name.empty() || spec.name.find_first_of("*?:\n") != std::string::npos)
+    fail("a unit's name must not be empty or have '*', '?' or ':'");
+  if (spec.repeats < 1) fail("repeats must be at least 1");
+  if (spec.saved_bytes < 0) fail("saved_bytes must not be negative");
+  for (const UnitSpec& other : units_)
+    if (other.name == spec.name) fail("the model has a unit of this name already");
+  for (std::size_t i = 0; i < spec.parameters.size(); ++i) {
+    const Parameter& parameter = spec.parameters[i];
+    if (parameter.name.empty()) fail("a parameter has no name");
+    for (const int64_t size : parameter.shape)
+      if (size < 1) fail(fmt::format("parameter \"{}\" has a dimension of {}; each must be at least 1", parameter.name, size));
+    for (std::size_t j = 0; j < i; ++j)
+      if (spec.parameters[j].name == parameter.name)
+        fail(fmt::format("parameter \"{}\" is declared twice", parameter.name));
+    for (const UnitSpec& other : units_)
+      for (const Parameter& owned : other.parameters)
+        if (owned.name == parameter.name)
+          throw Error(ErrorCode::model,
+                      fmt::format("parameter \"{}\" belongs to unit \"{}\" already", parameter.name, other.name),
+                      "unit \"" + spec.name + "\"", "a shared parameter is declared once, in a unit that encloses its uses");
+  }
+}
+
+Unit Model::find(std::string_view unit_name) const {
+  std::vector<std::string> known;
+  for (int u = 0; u < unit_count(); ++u) {
+    if (units_[static_cast<std::size_t>(u)].name == unit_name) return {u};
+    known.push_back(units_[static_cast<std::size_t>(u)].name);
+  }
+  throw not_found("unit", unit_name, known);
+}
+
+Model::Place Model::find_parameter(std::string_view parameter_name) const {
+  std::vector<std::string> known;
+  for (int u = 0; u < unit_count(); ++u) {
+    const auto& parameters = units_[static_cast<std::size_t>(u)].parameters;
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      if (parameters[i].name == parameter_name) return {{u}, static_cast<int>(i)};
+      known.push_back(parameters[i].name);
+    }
+  }
+  throw not_found("parameter", parameter_name, known);
+}
+
+int64_t Model::parameter_count() const {
+  int64_t count = 0;
+  for (const UnitSpec& unit : units_)
+    for (const Parameter& parameter : unit.parameters) count += parameter.elements();
+  return count;
+}
+
+std::vector<int> Model::forward_order() const {
+  std::vector<int> order;
+  enter(0, order);
+  return order;
+}
+
+void Model::enter(int unit, std::vector<int>& order) const {
+  for (int run = 0; run < units_[static_cast<std::size_t>(unit)].repeats; ++run) {
+    order.push_back(unit);
+    for (int child = 1; child < unit_count(); ++child)
+      if (parents_[static_cast<std::size_t>(child)].index == unit) enter(child, order);
+  }
+}
+
+}  // namespace reshard
