@@ -1,0 +1,41 @@
+#pragma once
+
+// What a user says about units, over any plugin: one entry of `[[strategy.unit]]`, or one option of the command line.
+// Who wins where several entries match a unit is decided in resolve.
+
+#include <optional>
+#include <string>
+
+#include "strategy/decision.h"
+
+namespace reshard {
+
+// A value that a user gave, and where.
+template <class T>
+struct Given {
+  T value{};
+  std::string where{};  // "job.toml:14:1", "--unit h.3:reduce", "--no-reshard-after-forward"
+  // Command line only: the value of the job file's entry with the very same match that this one replaced, and its
+  // place: `"free" (job.toml:14:1)`. Entries with another match are compared unit by unit, in resolve.
+  std::optional<std::string> replaced{};
+
+  bool operator==(const Given& other) const { return value == other.value; }  // the place is no part of the value
+};
+
+struct UnitOverride {
+  std::string match;                                   // a unit's name, a glob, or "root"
+  std::string where;                                   // of the entry
+  std::optional<Given<AfterForward>> after_forward{};  // also from reshard_after_forward = true | false | k
+  std::optional<Given<AfterBackward>> after_backward{};
+  std::optional<Given<Reduce>> reduce{};
+  std::optional<Given<int>> prefetch_forward{}, prefetch_backward{};  // 0 … kMaxPrefetch
+  bool command_line = false;  // beats every entry of the job file, whatever its match
+
+  bool operator==(const UnitOverride& other) const {
+    return match == other.match && after_forward == other.after_forward && after_backward == other.after_backward &&
+           reduce == other.reduce && prefetch_forward == other.prefetch_forward &&
+           prefetch_backward == other.prefetch_backward && command_line == other.command_line;
+  }
+};
+
+}  // namespace reshard
