@@ -1,0 +1,148 @@
+#include "config/job_tables.h"
+
+#include <algorithm>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "config/value.h"
+#include "reshard/error.h"
+
+namespace reshard::config {
+namespace {
+
+constexpr double kMostRanks = 65536;
+constexpr double kMostSteps = 1e9;
+constexpr double kMostSequences = 1e9;
+
+Table strategy_table(Job::Strategy& strategy) {
+  Table table("strategy", "What is kept and what is freed: a plugin's decisions, and the user's last word over them.");
+  table
+      .key("plugin", &strategy.plugin,
+           {.doc = "a name that `plugins list` shows, or the path of a .so",
+            .path = PathKind::plugin,
+            .not_empty = true})
+      .key("shard_over", &strategy.shard_over,
+           {.doc = "ranks a unit is sharded over; 0 = all, k = replicas of k ranks; absent = the plugin decides",
+            .min = 0,
+            .max = kMostRanks})
+      .key(
+          "all_reduce", &strategy.all_reduce,
+          {.doc = "when replicas exchange their shards: \"each\" | \"last\" micro-batch; absent = the plugin decides"});
+  return table;
+}
+
+Table mesh_table(Job::Mesh& mesh) {
+  Table table("mesh", "The ranks, and how they talk.");
+  table
+      .key("ranks", &mesh.ranks,
+           {.doc = "0 = what mpirun, srun or torchrun started, else 1", .min = 0, .max = kMostRanks})
+      .key("device", &mesh.device, {.doc = "cpu | cuda", .choices = {"cpu", "cuda"}})
+      .key("communicator", &mesh.communicator,
+           {.doc = "threads | mpi | nccl | shared_device", .choices = {"threads", "mpi", "nccl", "shared_device"}})
+      .key("ranks_per_node", &mesh.ranks_per_node, {.doc = "0 = all of them", .min = 0, .max = kMostRanks})
+      .key("overlap", &mesh.overlap, {.doc = "a worker thread per rank runs the communication"})
+      .key("timeout", &mesh.timeout, {.doc = "seconds that a rank may be waited for", .max = 1e6, .above = 0})
+      .key("reduce_order", &mesh.reduce_order,
+           {.doc = "tree | native (the library's own order, GPUs only)", .choices = {"tree", "native"}});
+  return table;
+}
+
+Table memory_table(Job::Memory& memory) {
+  Table table("memory", "What a rank may hold.");
+  table.bytes("budget", &memory.budget,
+              {.doc = "per rank, at the predicted peak; a plan above it is refused; 0 = none"});
+  return table;
+}
+
+Table train_table(Job::Train& train) {
+  Table table("train", "The run.");
+  table.key("steps", &train.steps, {.doc = "optimizer steps", .min = 0, .max = kMostSteps})
+      .key("global_batch", &train.global_batch,
+           {.doc = "sequences per step over all ranks: the same job on any number of ranks",
+            .min = 1,
+            .max = kMostSequences})
+      .key("microbatches", &train.microbatches, {.doc = "per rank and step", .min = 1, .max = 1e6})
+      .key("seed", &train.seed, {.doc = "of parameters, data order and samples", .min = 0})
+      .key("evaluate_every", &train.evaluate_every, {.doc = "steps; 0 = never", .min = 0, .max = kMostSteps});
+  return table;
+}
+
+Table optimizer_table(Job::Optimizer& optimizer) {
+  Table table("optimizer", "How parameters move.");
+  table
+      .key("name", &optimizer.name,
+           {.doc = "adamw | sgd | program (its own, handed over in C++)", .choices = {"adamw", "sgd", "program"}})
+      .key("lr", &optimizer.lr, {.doc = "the largest learning rate of the schedule", .min = 0})
+      .key("betas", &optimizer.betas, {.doc = "adamw", .min = 0, .below = 1})
+      .key("eps", &optimizer.eps, {.doc = "adamw", .above = 0})
+      .key("momentum", &optimizer.momentum, {.doc = "sgd", .min = 0, .below = 1})
+      .key("weight_decay", &optimizer.weight_decay, {.doc = "decoupled, times lr", .min = 0})
+      .key("clip_norm", &optimizer.clip_norm, {.doc = "largest global norm of the gradient; 0 = off", .min = 0});
+  return table;
+}
+
+Table schedule_table(Job::Schedule& schedule) {
+  Table table("optimizer.schedule", "The learning rate over the steps.");
+  table.key("name", &schedule.name, {.doc = "constant | cosine", .choices = {"constant", "cosine"}})
+      .key("warmup_steps", &schedule.warmup_steps,
+           {.doc = "steps over which lr rises from 0", .min = 0, .max = kMostSteps})
+      .key("final_ratio", &schedule.final_ratio,
+           {.doc = "cosine: lr at the last step, as a part of the largest", .min = 0, .max = 1});
+  return table;
+}
+
+Table plugins_table(Job::Plugins& plugins) {
+  Table table("plugins", "Where strategies are searched.");
+  table.key("path", &plugins.path,
+            {.doc = "folders searched first, before RESHARD_PLUGIN_PATH and the installed ones",
+             .path = PathKind::file,
+             .not_empty = true});
+  return table;
+}
+
+}  // namespace
+
+Tables job_tables(Job& job) {
+  Tables tables{strategy_table(job.strategy), mesh_table(job.mesh),           memory_table(job.memory),
+                train_table(job.train),       optimizer_table(job.optimizer), schedule_table(job.optimizer.schedule),
+                plugins_table(job.plugins)};
+  for (Table& table : tables)
+    for (const std::string& key : table.keys()) table.came_from(key, job.where(table.name() + "." + key));
+  return tables;
+}
+
+Table variant_table(Job::Variant& variant) {
+  Table table("strategy.variant", "One more arm for `compare`.");
+  table.key("name", &variant.name, {.doc = "what --strategies calls it", .not_empty = true})
+      .key("plugin", &variant.plugin,
+           {.doc = "a name or the path of a .so", .path = PathKind::plugin, .not_empty = true});
+  return table;
+}
+
+Table switch_table(Job::Switch& change) {
+  Table table("strategy.switch", "Another strategy from a step on.");
+  table.key("at_step", &change.at_step, {.doc = "after so many finished steps", .min = 1, .max = kMostSteps})
+      .key("plugin", &change.plugin,
+           {.doc = "a name or the path of a .so", .path = PathKind::plugin, .not_empty = true});
+  return table;
+}
+
+void check_lists(const Job& job) {
+  const std::vector<Job::Variant>& variants = job.strategy.variants;
+  for (auto at = variants.begin(); at != variants.end(); ++at) {
+    const auto same = [at](const Job::Variant& other) { return other.name == at->name; };
+    if (const auto first = std::find_if(variants.begin(), at, same); first != at)
+      throw Error(ErrorCode::config, fmt::format("two variants have the name {}", quoted_text(at->name)), at->where,
+                  first->where.empty() ? "" : fmt::format("the other one is at {}", first->where));
+  }
+  const std::vector<Job::Switch>& switches = job.strategy.switches;
+  for (std::size_t i = 1; i < switches.size(); ++i)
+    if (switches[i].at_step <= switches[i - 1].at_step)
+      throw Error(ErrorCode::config,
+                  fmt::format("strategy.switch.at_step must rise from entry to entry, but {} comes after {}",
+                              switches[i].at_step, switches[i - 1].at_step),
+                  switches[i].where, "write the entries in the order of their steps");
+}
+
+}  // namespace reshard::config

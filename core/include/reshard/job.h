@@ -1,0 +1,132 @@
+#pragma once
+
+// A job: everything that a job file can say, as plain structs with their defaults. It is read once (read_job), or
+// filled in code without any file. Plain values: copy it, hand it to every rank; nothing in it changes while the job
+// runs.
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "reshard/options.h"
+#include "reshard/table.h"
+#include "strategy/decision.h"
+#include "strategy/override.h"
+
+namespace reshard {
+
+struct Job {
+  // `[[strategy.variant]]`: one more arm for `compare`.
+  struct Variant {
+    std::string name;      // what --strategies calls it
+    std::string plugin;    // as Strategy::plugin
+    OptionValues options;  // over those of [strategy.options.PLUGIN], key by key
+    std::string where;
+  };
+
+  // `[[strategy.switch]]`: another strategy from a step on.
+  struct Switch {
+    int64_t at_step = 0;   // after so many finished steps, >= 1; rising from entry to entry
+    std::string plugin;    // as Strategy::plugin
+    OptionValues options;  // over those of [strategy.options.PLUGIN], key by key
+    std::string where;
+  };
+
+  struct Strategy {
+    std::string plugin;                           // a name, or the absolute path of a .so; empty = not given
+    std::optional<int> shard_over;                // ranks a unit is sharded over; 0 = all; absent = the plugin decides
+    std::optional<AllReduce> all_reduce;          // when replicas exchange their shards; absent = the plugin decides
+    std::map<std::string, OptionValues> options;  // by plugin name; unchecked until that plugin is loaded
+    std::vector<UnitOverride> units;              // in the order of the file, then of the command line
+    std::vector<Variant> variants;
+    std::vector<Switch> switches;
+  };
+
+  struct Mesh {
+    int ranks = 0;                         // 0 = what mpirun, srun or torchrun started, else 1
+    std::string device = "cpu";            // "cpu" | "cuda"
+    std::string communicator = "threads";  // "threads" | "mpi" | "nccl" | "shared_device"
+    int ranks_per_node = 0;                // 0 = all of them
+    bool overlap = false;                  // a worker thread per rank runs the communication
+    double timeout = 60;                   // seconds that a rank may be waited for
+    std::string reduce_order = "tree";     // "tree" | "native" (the library's own order, GPUs only)
+    bool operator==(const Mesh&) const = default;
+  };
+
+  struct Memory {
+    int64_t budget = 0;  // bytes per rank at the predicted peak; 0 = none
+    bool operator==(const Memory&) const = default;
+  };
+
+  struct Train {
+    int64_t steps = 200;
+    int64_t global_batch = 16;   // sequences per step over all ranks
+    int microbatches = 1;        // per rank and step
+    uint64_t seed = 1;           // of parameters, data order and samples
+    int64_t evaluate_every = 0;  // steps; 0 = never
+    bool operator==(const Train&) const = default;
+  };
+
+  struct Schedule {
+    std::string name = "constant";  // "constant" | "cosine"
+    int64_t warmup_steps = 0;       // steps over which lr rises from 0
+    double final_ratio = 0.1;       // cosine: lr at the last step as a part of the largest
+    bool operator==(const Schedule&) const = default;
+  };
+
+  struct Optimizer {
+    std::string name = "adamw";  // "adamw" | "sgd" | "program" (handed over in C++)
+    double lr = 1e-3;
+    std::array<double, 2> betas{0.9, 0.95};  // adamw
+    double eps = 1e-8;                       // adamw
+    double momentum = 0;                     // sgd
+    double weight_decay = 0;
+    double clip_norm = 0;  // largest global norm of the gradient; 0 = off
+    Schedule schedule;
+    bool operator==(const Optimizer&) const = default;
+  };
+
+  struct Plugins {
+    std::vector<std::string> path;  // folders that are searched first, absolute
+    bool operator==(const Plugins&) const = default;
+  };
+
+  // A value of the job file that the command line replaced.
+  struct Replaced {
+    std::string text;   // as TOML: `"acme_mine"`, `4`
+    std::string where;  // "job.toml:5:1"
+  };
+
+  Strategy strategy;
+  Mesh mesh;
+  Memory memory;
+  Train train;
+  Optimizer optimizer;
+  Plugins plugins;
+
+  std::string file;                           // the job file's path as the user gave it; empty = filled in code
+  std::map<std::string, std::string> places;  // by key ("train.steps", the program's too): where a value was given
+  std::map<std::string, Replaced> replaced;   // by key: what the command line replaced
+
+  // Where the value of a key came from: "job.toml:14:1", "--set train.steps", or "default".
+  std::string where(std::string_view key) const;
+};
+
+// Reads a job file; `program` are the program's own tables, whose fields are written too. Throws Error(config) with
+// file:line:column for whatever is wrong with it.
+Job read_job(const std::string& path, Tables& program);
+Job read_job(const std::string& path);
+
+// The job as commented TOML: every key, defaults included; it reads back to the same job.
+std::string print_job(const Job& job, const Tables& program = {});
+
+// Checks a job that was filled or changed in code as reading one would; throws Error(config). `strategy.plugin` may
+// still be empty: require_plugin() asks for it.
+void check(const Job& job);
+void require_plugin(const Job& job);
+
+}  // namespace reshard
