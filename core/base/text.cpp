@@ -14,19 +14,21 @@ std::size_t code_points(std::string_view text) {
   return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
 }
 
+// Insertions, deletions, replacements, and swaps of neighbours, which people type most.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t replace = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, replace});
+  std::vector<std::vector<std::size_t>> cost(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
+  for (std::size_t i = 0; i <= a.size(); ++i)
+    for (std::size_t j = 0; j <= b.size(); ++j) {
+      if (i == 0 || j == 0) {
+        cost[i][j] = i + j;
+        continue;
+      }
+      const std::size_t replace = cost[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
+      cost[i][j] = std::min({cost[i - 1][j] + 1, cost[i][j - 1] + 1, replace});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        cost[i][j] = std::min(cost[i][j], cost[i - 2][j - 2] + 1);
     }
-  }
-  return row[b.size()];
+  return cost[a.size()][b.size()];
 }
 
 std::string significant(double value) {
@@ -66,12 +68,22 @@ std::string seconds_text(double seconds) {
 }
 
 std::optional<int64_t> parse_bytes(std::string_view text) {
-  static constexpr std::pair<std::string_view, double> units[] = {
-      {"", 1},          {"B", 1},         {"KiB", 1024.0},        {"MiB", 1048576.0}, {"GiB", 1073741824.0},
-      {"TiB", 1099511627776.0}, {"kB", 1e3}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}};
+  static constexpr std::pair<std::string_view, double> units[] = {{"", 1},
+                                                                  {"B", 1},
+                                                                  {"KiB", 1024.0},
+                                                                  {"MiB", 1048576.0},
+                                                                  {"GiB", 1073741824.0},
+                                                                  {"TiB", 1099511627776.0},
+                                                                  {"PiB", 0x1p50},
+                                                                  {"EiB", 0x1p60},
+                                                                  {"kB", 1e3},
+                                                                  {"KB", 1e3},
+                                                                  {"MB", 1e6},
+                                                                  {"GB", 1e9},
+                                                                  {"TB", 1e12}};
   double value = 0;
   const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (status != std::errc{} || value < 0) return std::nullopt;
+  if (status != std::errc{} || !(value >= 0)) return std::nullopt;  // "nan" and "inf" are numbers to from_chars
   std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
   while (!unit.empty() && unit.front() == ' ') unit.remove_prefix(1);
   for (const auto& [word, factor] : units)
@@ -109,7 +121,9 @@ std::string nearest(std::string_view name, std::span<const std::string> candidat
   return best;
 }
 
-bool is_glob(std::string_view pattern) { return pattern.find_first_of("*?") != std::string_view::npos; }
+bool is_glob(std::string_view pattern) {
+  return pattern.find_first_of("*?") != std::string_view::npos;
+}
 
 bool glob_match(std::string_view pattern, std::string_view name) {
   std::size_t p = 0, n = 0, star = std::string_view::npos, resume = 0;
