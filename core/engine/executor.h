@@ -1,0 +1,115 @@
+#pragma once
+
+// Carries out ops on real bytes: one rank's unit memory, its communication stream, one switch over op kinds. It decides
+// nothing: what is gathered, freed and reduced, and when, stands in the ops.
+//
+// Threads: the rank's compute thread. Collectives run on the communication stream, which is that thread itself (inline)
+// or a worker; memory that a collective works on is neither moved nor released before its event is waited for.
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "device/device.h"
+#include "engine/groups.h"
+#include "engine/meter.h"
+#include "memory/pool.h"
+#include "model/layout.h"
+#include "model/mesh.h"
+#include "reshard/model.h"
+#include "schedule/op.h"
+
+namespace reshard::engine {
+
+// A unit on this rank.
+struct UnitMemory {
+  model::Layout layout{{}, 1};
+  std::vector<model::Fragment> fragments;  // of this rank's shard
+  memory::Block shard;                     // parameters
+  std::vector<memory::Block> states;       // optimizer state, one per state tensor, each as long as the shard
+  memory::Block whole, partial, gradient, gradient_shard, scratch;
+  device::Event gathered, reduced;
+
+  int64_t shard_bytes() const { return layout.shard_elements() * static_cast<int64_t>(sizeof(float)); }
+  int64_t whole_bytes() const { return shard_bytes() * layout.shards(); }
+};
+
+class Executor {
+ public:
+  // Allocates shards (zeroed) and `state_tensors` per unit (zeroed). REQUIRES: pool, stream and groups outlive it.
+  Executor(const Model& model, const model::Mesh& mesh, int rank, int state_tensors, memory::Pool& pool, device::Stream& stream,
+           Groups& groups);
+
+  // Makes the communicators of partial copies over k ranks. Collective.
+  void prepare_partial(int k);
+
+  // What the last addition of a gradient is multiplied with: 1 / (ranks × micro-batches).
+  void set_divisor(double divisor) { scale_ = static_cast<float>(1.0 / divisor); }
+
+  // Every op but `update`, which is the caller's. Throws what a collective threw.
+  void run(const schedule::Op& op);
+
+  // After an exception: runs only what gives memory back, and waits for nothing that could fail.
+  void give_back(std::span<const schedule::Op> ops);
+
+  // The unit's parameters where kernels read them. REQUIRES: whole.
+  float* whole(int unit);
+  float* gradient(int unit) { return at(unit).gradient.as<float>(); }  // null where there is none
+
+  UnitMemory& at(int unit) { return units_[static_cast<std::size_t>(unit)]; }
+  const UnitMemory& at(int unit) const { return units_[static_cast<std::size_t>(unit)]; }
+  int unit_count() const { return static_cast<int>(units_.size()); }
+  const model::Mesh& mesh() const { return mesh_; }
+  comm::Communicator& shard_group() { return *shard_group_; }
+  Meter& meter() { return meter_; }
+  const Meter& meter() const { return meter_; }
+
+  // Lays parameters and optimizer state out anew, a tensor of a unit at a time. Nothing may be whole. Collective.
+  // Returns the bytes that this rank received.
+  int64_t relay(const model::Mesh& mesh);
+
+ private:
+  void gather(const schedule::Op& op);
+  void shrink(const schedule::Op& op);
+  void reduce(const schedule::Op& op);
+  void all_reduce(const schedule::Op& op);
+  void allocate(const schedule::Op& op);
+  memory::Block* buffer(const schedule::Op& op);  // null for what is not the executor's
+  void wait(const device::Event& event, Transfer kind);
+  int64_t relay_tensor(memory::Block& tensor, const model::Layout& from, const model::Layout& to, const model::Mesh& mesh,
+                       MemoryCategory category, const comm::Tag& tag);
+  comm::Tag tag(int unit) const;
+
+  // Runs `collective` on the stream and times it.
+  template <typename Collective>
+  void launch(Transfer kind, const Collective& collective);
+
+  const Model& model_;
+  model::Mesh mesh_;
+  int rank_;
+  memory::Pool& pool_;
+  device::Stream& stream_;
+  Groups& groups_;
+  comm::Communicator* shard_group_ = nullptr;
+  comm::Communicator* replica_group_ = nullptr;
+  std::vector<std::pair<int, comm::Communicator*>> partial_groups_;  // by k
+  std::vector<UnitMemory> units_;
+  Meter meter_;
+  float scale_ = 1.0F;
+};
+
+template <typename Collective>
+void Executor::launch(Transfer kind, const Collective& collective) {
+  const int64_t begin = now_ns();
+  Meter* meter = &meter_;
+  stream_.submit([=] {
+    const int64_t start = now_ns();
+    collective();
+    meter->ran(kind, now_ns() - start);
+  });
+  if (!stream_.concurrent()) meter_.exposed(kind, now_ns() - begin);
+}
+
+}  // namespace reshard::engine

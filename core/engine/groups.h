@@ -1,0 +1,31 @@
+#pragma once
+
+// Communicators of one rank: one per distinct set of ranks, made once and kept, however many units use it.
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "comm/communicator.h"
+
+namespace reshard::engine {
+
+class Groups {
+ public:
+  // REQUIRES: `all` outlives this.
+  explicit Groups(comm::Communicator& all) : all_(all) {}
+
+  comm::Communicator& all() { return all_; }
+
+  // The group of these ranks (of `all`), made at the first request. Collective among its members at that request, so all
+  // of them ask for their groups in the same order.
+  comm::Communicator& of(const std::vector<int>& ranks);
+
+  int made() const { return static_cast<int>(made_.size()); }
+
+ private:
+  comm::Communicator& all_;
+  std::map<std::vector<int>, std::unique_ptr<comm::Communicator>> made_;
+};
+
+}  // namespace reshard::engine

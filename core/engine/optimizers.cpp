@@ -1,0 +1,31 @@
+#include "engine/optimizers.h"
+
+#include "optim/adamw.h"
+#include "optim/schedule.h"
+#include "optim/sgd.h"
+#include "reshard/error.h"
+
+namespace reshard::engine {
+
+std::unique_ptr<Optimizer> make_optimizer(const Job& job) {
+  const Job::Optimizer& settings = job.optimizer;
+  if (settings.name == "adamw")
+    return std::make_unique<optim::AdamW>(optim::AdamWOptions{.beta1 = settings.betas[0],
+                                                              .beta2 = settings.betas[1],
+                                                              .eps = settings.eps,
+                                                              .weight_decay = settings.weight_decay});
+  if (settings.name == "sgd")
+    return std::make_unique<optim::Sgd>(optim::SgdOptions{.momentum = settings.momentum, .weight_decay = settings.weight_decay});
+  throw Error(ErrorCode::config, "this program hands over no optimizer of its own", job.where("optimizer.name"),
+              "use \"adamw\" or \"sgd\"");
+}
+
+double learning_rate_multiplier(const Job& job, int64_t step) {
+  const Job::Schedule& schedule = job.optimizer.schedule;
+  return optim::learning_rate_multiplier({.decay = schedule.name == "cosine" ? optim::Decay::cosine : optim::Decay::constant,
+                                          .warmup_steps = schedule.warmup_steps,
+                                          .final_ratio = schedule.final_ratio},
+                                         step, job.train.steps);
+}
+
+}  // namespace reshard::engine

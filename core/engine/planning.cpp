@@ -1,0 +1,207 @@
+#include "engine/planning.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "model/layout.h"
+#include "plugin/catalog.h"
+#include "plugin/strategy.h"
+#include "reshard/error.h"
+#include "schedule/declared.h"
+#include "schedule/totals.h"
+#include "strategy/resolve.h"
+
+namespace reshard::engine {
+namespace {
+
+constexpr int64_t kElementBytes = sizeof(float);
+
+int ranks_of(const Job& job) { return std::max(1, job.mesh.ranks); }
+
+model::Layout layout_of(const UnitSpec& spec, int shards) {
+  std::vector<int64_t> elements;
+  for (const Parameter& parameter : spec.parameters) elements.push_back(parameter.elements());
+  return model::Layout(elements, shards);
+}
+
+bool trainable(const UnitSpec& spec) {
+  return std::any_of(spec.parameters.begin(), spec.parameters.end(), [](const Parameter& p) { return p.trainable; });
+}
+
+Problem make_problem(const Job& job, const Model& model) {
+  Problem problem;
+  problem.ranks = ranks_of(job);
+  problem.ranks_per_node = job.mesh.ranks_per_node > 0 ? job.mesh.ranks_per_node : problem.ranks;
+  problem.microbatches = job.train.microbatches;
+  problem.budget_bytes = job.memory.budget;
+  problem.seed = job.train.seed;
+  for (int u = 0; u < model.unit_count(); ++u) {
+    const UnitSpec& spec = model.spec({u});
+    ProblemUnit unit;
+    unit.name = spec.name;
+    unit.parent = u == 0 ? -1 : model.parent({u}).index;
+    unit.root = u == 0;
+    unit.bytes = layout_of(spec, problem.ranks).whole_elements() * kElementBytes;
+    for (const Parameter& p : spec.parameters)
+      if (p.trainable) unit.trainable_bytes += p.elements() * kElementBytes;
+    unit.gradient_bytes = trainable(spec) ? unit.bytes : 0;
+    unit.flops_forward = spec.flops_forward;
+    unit.flops_backward = spec.flops_backward;
+    problem.units.push_back(std::move(unit));
+  }
+  return problem;
+}
+
+template <typename T>
+std::optional<Given<T>> given(const Job& job, const std::optional<T>& value, const char* key) {
+  if (!value) return std::nullopt;
+  Given<T> given{*value, job.where(key), std::nullopt};
+  if (const auto found = job.replaced.find(key); found != job.replaced.end())
+    given.replaced = found->second.text + " (" + found->second.where + ")";
+  return given;
+}
+
+UserWord user_word(const Job& job) {
+  return {job.strategy.units, given(job, job.strategy.shard_over, "strategy.shard_over"),
+          given(job, job.strategy.all_reduce, "strategy.all_reduce")};
+}
+
+schedule::BytesByCategory resident_bytes(const Model& model, int shards, int optimizer_states) {
+  schedule::BytesByCategory bytes{};
+  for (const UnitSpec& spec : model.units()) {
+    const int64_t shard = layout_of(spec, shards).shard_elements() * kElementBytes;
+    bytes[static_cast<std::size_t>(MemoryCategory::sharded_parameters)] += shard;
+    bytes[static_cast<std::size_t>(MemoryCategory::optimizer_state)] += shard * optimizer_states;
+  }
+  bytes[static_cast<std::size_t>(MemoryCategory::activations)] = model.held_bytes();
+  return bytes;
+}
+
+schedule::Totals drive(const Job& job, const Model& model, const Plan& plan, int optimizer_states) {
+  schedule::Totals totals(resident_bytes(model, plan.shards, optimizer_states));
+  schedule::Scheduler scheduler(make_step(job, model, plan));
+  schedule::declared_step(model, scheduler, [&](schedule::Hook hook, int unit, std::span<const schedule::Op> ops) {
+    totals.apply(hook, unit, scheduler.micro_batch(), ops);
+  });
+  return totals;
+}
+
+bool keeps(const Decision& decision) {
+  return decision.after_forward.kind != AfterForward::Kind::free || decision.after_backward == AfterBackward::keep;
+}
+
+std::vector<KeptUnit> price_kept(const Job& job, const Model& model, const Plan& plan, int optimizer_states, int64_t peak) {
+  std::vector<KeptUnit> kept;
+  if (plan.shards == 1) return kept;  // everything is there anyway
+  for (int u = 0; u < model.unit_count(); ++u) {
+    if (!plan.units[static_cast<std::size_t>(u)].owns_parameters || !keeps(plan.units[static_cast<std::size_t>(u)].decision)) continue;
+    Plan freed = plan;
+    Decision& decision = freed.units[static_cast<std::size_t>(u)].decision;
+    decision.after_forward = AfterForward::free();
+    decision.after_backward = AfterBackward::free;
+    kept.push_back({u, peak - drive(job, model, freed, optimizer_states).peak_bytes()});
+  }
+  return kept;
+}
+
+OptionValues merged_options(const Job& job, const std::string& strategy, const StrategyChoice& choice) {
+  OptionValues options;
+  if (const auto found = job.strategy.options.find(strategy); found != job.strategy.options.end()) options = found->second;
+  for (const auto& [key, value] : choice.options) options.insert_or_assign(key, value);
+  return options;
+}
+
+}  // namespace
+
+StrategyChoice chosen_strategy(const Job& job) {
+  require_plugin(job);
+  return {job.strategy.plugin, {}, job.where("strategy.plugin")};
+}
+
+int optimizer_states(const Job& job) {
+  if (job.optimizer.name == "adamw") return 2;
+  if (job.optimizer.name == "sgd") return job.optimizer.momentum > 0 ? 1 : 0;
+  return 0;
+}
+
+schedule::Step make_step(const Job& job, const Model& model, const Plan& plan) {
+  schedule::Step step;
+  step.shards = plan.shards;
+  step.replicas = plan.replicas();
+  step.microbatches = job.train.microbatches;
+  step.all_reduce = plan.all_reduce;
+  step.overlap = job.mesh.overlap;
+  step.forward_order = model.forward_order();
+  for (int u = 0; u < model.unit_count(); ++u) {
+    const UnitSpec& spec = model.spec({u});
+    step.units.push_back({.decision = plan.units[static_cast<std::size_t>(u)].decision,
+                          .shard_bytes = layout_of(spec, plan.shards).shard_elements() * kElementBytes,
+                          .saved_bytes = spec.saved_bytes,
+                          .trainable = trainable(spec)});
+  }
+  return step;
+}
+
+void predict(const Job& job, const Model& model, const Plan& plan, int optimizer_states, TrafficByOp& traffic, MemoryPeak& peak) {
+  const schedule::Totals totals = drive(job, model, plan, optimizer_states);
+  traffic = totals.traffic();
+  peak = totals.peak(model);
+}
+
+PlannedStrategy plan_strategy(const Job& job, const Model& model, const StrategyChoice& choice, int optimizer_states) {
+  PlannedStrategy planned;
+  const auto found = plugin::find(choice.plugin, plugin::search_folders(job.plugins.path), choice.where);
+  const plugin::Strategy strategy =
+      plugin::Strategy::load(found.file, [&planned](plugin::LogLevel level, std::string_view, std::string_view line) {
+        if (level >= plugin::LogLevel::warn) planned.log.push_back(fmt::format("{}: {}", level == plugin::LogLevel::warn ? "warning" : "error", line));
+      });
+  planned.name = strategy.info().name;
+  planned.version = strategy.info().version;
+  planned.file = strategy.info().file.string();
+  planned.summary = strategy.info().summary;
+  plugin::StrategyInstance instance = strategy.create(merged_options(job, planned.name, choice), choice.where);
+
+  const UserWord user = user_word(job);
+  Problem problem = make_problem(job, model);
+  problem.predicted_peak = [&](const Answers& answers) {
+    return drive(job, model, resolve(model, problem.ranks, planned.name, answers, user), optimizer_states).peak_bytes();
+  };
+  planned.plan = resolve(model, problem.ranks, planned.name, instance.decide(problem), user);
+  predict(job, model, planned.plan, optimizer_states, planned.traffic, planned.peak);
+  for (const UnitSpec& spec : model.units()) {
+    const model::Layout layout = layout_of(spec, planned.plan.shards);
+    planned.units.push_back({layout.whole_elements() * kElementBytes, layout.shard_elements() * kElementBytes, spec.saved_bytes});
+  }
+  planned.kept = price_kept(job, model, planned.plan, optimizer_states, planned.peak.total());
+  return planned;
+}
+
+void check_budget(const Job& job, const PlannedStrategy& planned) {
+  const int64_t peak = planned.peak.total();
+  if (job.memory.budget == 0 || peak <= job.memory.budget) return;
+  std::vector<std::pair<int64_t, std::string>> parts;
+  for (int c = 0; c < kMemoryCategories; ++c)
+    if (planned.peak.bytes[static_cast<std::size_t>(c)] > 0)
+      parts.emplace_back(planned.peak.bytes[static_cast<std::size_t>(c)], name(static_cast<MemoryCategory>(c)));
+  std::sort(parts.rbegin(), parts.rend());
+  std::vector<std::string> largest;
+  for (std::size_t i = 0; i < std::min<std::size_t>(3, parts.size()); ++i)
+    largest.push_back(parts[i].second + " " + base::bytes_text(parts[i].first));
+  const auto costliest = std::max_element(planned.kept.begin(), planned.kept.end(),
+                                          [](const KeptUnit& a, const KeptUnit& b) { return a.peak_bytes < b.peak_bytes; });
+  const std::string remedy =
+      costliest != planned.kept.end() && costliest->peak_bytes > 0
+          ? fmt::format("free unit \"{}\" to save {}, use more ranks, or raise the budget",
+                        planned.plan.units[static_cast<std::size_t>(costliest->unit)].name, base::bytes_text(costliest->peak_bytes))
+          : "use more ranks or smaller micro-batches, or raise the budget";
+  throw Error(ErrorCode::budget,
+              fmt::format("strategy {} needs {} per rank at its predicted peak ({}, {}), above the budget of {}; largest: {}",
+                          planned.name, base::bytes_text(peak), planned.peak.unit.empty() ? "no unit" : "unit " + planned.peak.unit,
+                          planned.peak.moment, base::bytes_text(job.memory.budget), base::list_text(largest)),
+              job.where("memory.budget"), remedy);
+}
+
+}  // namespace reshard::engine

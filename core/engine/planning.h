@@ -1,0 +1,61 @@
+#pragma once
+
+// From a job and a model to an accepted plan and its price, before any rank starts: what explain prints, what the budget
+// is checked against, and what the runtime then carries out. Pure but for loading the plugin; the same on every rank.
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "reshard/job.h"
+#include "reshard/model.h"
+#include "reshard/report.h"
+#include "reshard/runtime.h"
+#include "schedule/scheduler.h"
+#include "strategy/plan.h"
+
+namespace reshard::engine {
+
+// What one unit weighs.
+struct UnitBytes {
+  int64_t whole = 0, shard = 0, saved = 0;  // saved: per micro-batch, as the program declares
+};
+
+// A unit that the plan keeps, and what that costs: how much lower the predicted peak would be if it were freed after
+// forward and backward instead.
+struct KeptUnit {
+  int unit = 0;
+  int64_t peak_bytes = 0;
+};
+
+struct PlannedStrategy {
+  std::string name, version, file, summary;
+  Plan plan;
+  TrafficByOp traffic;             // of one declared step, bytes received per rank
+  MemoryPeak peak;                 // predicted, of the declared step
+  std::vector<UnitBytes> units;    // in the model's order
+  std::vector<KeptUnit> kept;
+  std::vector<std::string> log;    // what the plugin logged while deciding, "warn: …"
+};
+
+// job.strategy's own choice: plugin and options, at the place where the job names it.
+StrategyChoice chosen_strategy(const Job& job);
+
+// Finds and loads the plugin, asks it, resolves the user's overrides and predicts. Does not check the budget. Throws Error
+// (config, plugin, plan). `optimizer_states`: state tensors per parameter of the optimizer that will run.
+PlannedStrategy plan_strategy(const Job& job, const Model& model, const StrategyChoice& choice, int optimizer_states);
+
+// State tensors per parameter of the job's built-in optimizer: adamw 2, sgd 0 or 1; "program" counts as 0 here.
+int optimizer_states(const Job& job);
+
+// Throws Error(budget) naming the largest contributors when [memory] budget is set and the predicted peak is above it.
+void check_budget(const Job& job, const PlannedStrategy& planned);
+
+// The scheduler's input for a plan.
+schedule::Step make_step(const Job& job, const Model& model, const Plan& plan);
+
+// Predicted traffic and peak of one declared step of a plan.
+void predict(const Job& job, const Model& model, const Plan& plan, int optimizer_states, TrafficByOp& traffic, MemoryPeak& peak);
+
+}  // namespace reshard::engine

@@ -1,0 +1,214 @@
+#pragma once
+
+// The program's side of Reshard: the program drives, the runtime follows. Each rank has a Rank (made by launch) and, on it,
+// a Runtime for one model. The program tells the runtime through hooks what it is about to do; the runtime gathers, frees
+// and reduces as the plan says.
+//
+//   launch(job, [&](Rank& rank) {
+//     Runtime runtime(job, model, rank);
+//     runtime.fill(initial_values);
+//     for (…) runtime.step([&](MicroBatch m) {
+//       runtime.forward(kRoot, [&](const View& w) { …; for (Unit b : blocks) runtime.forward(b, …); … });
+//       runtime.backward(kRoot, [&](const View& w) { … });
+//       return loss;
+//     });
+//   });
+//
+// Thread rules: a Rank and its Runtime belong to one thread, the one that launch() calls the body on. Calls marked
+// [collective] are made by every rank, in the same order. Errors are reshard::Error; where a call can fail for one rank
+// only, the others learn of it at their next collective call.
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "reshard/job.h"
+#include "reshard/model.h"
+#include "reshard/optimizer.h"
+#include "reshard/report.h"
+
+namespace reshard {
+
+namespace comm { class Communicator; }
+namespace engine { class Core; }
+
+// One rank's seat. Made by launch(); valid during the body.
+class Rank {
+ public:
+  explicit Rank(comm::Communicator& all);
+
+  int index() const;
+  int count() const;
+  bool first() const { return index() == 0; }
+
+  void barrier();                              // [collective]
+  std::vector<double> exchange(double value);  // [collective] every rank's value, by rank
+
+  comm::Communicator& communicator() { return all_; }  // for the runtime itself
+
+ private:
+  comm::Communicator& all_;
+};
+
+// Runs `body` once per rank of `job.mesh` and returns when all have ended. Ranks are threads of this process. When a rank
+// throws, the others end with an Error(rank_failed) naming it, and launch throws the first rank's own exception.
+void launch(const Job& job, const std::function<void(Rank&)>& body);
+
+// A unit's memory inside one hook. Pointers are valid until the hook that ends the use (after_forward, after_backward):
+// the unit may lie elsewhere next time. Index = place in UnitSpec::parameters.
+class View {
+ public:
+  // Whole, in the parameter's own shape, row-major, 64-byte aligned.
+  std::span<const float> parameter(int index) const { return {at(parameters_, index), elements(index)}; }
+
+  // Backward only: same shape as the parameter. Zero at the unit's first backward of a micro-batch; programs add into it.
+  std::span<float> gradient(int index) const { return {at(gradients_, index), elements(index)}; }
+
+ private:
+  friend class engine::Core;
+  float* at(float* base, int index) const;  // checks that `base` is there: gradients are not in a forward hook
+  std::size_t elements(int index) const;
+  float* parameters_ = nullptr;
+  float* gradients_ = nullptr;
+  const void* layout_ = nullptr;
+};
+
+// Memory of the program's own that the ledger counts as activations. Aligned to 64 bytes, not zeroed; freed with the object.
+class Buffer {
+ public:
+  Buffer() = default;
+  Buffer(Buffer&& other) noexcept : state_(std::exchange(other.state_, {})) {}
+  Buffer& operator=(Buffer&& other) noexcept;
+  ~Buffer();
+  float* floats() const { return static_cast<float*>(state_.data); }
+  int64_t bytes() const { return state_.bytes; }
+
+ private:
+  friend class engine::Core;
+  struct State {
+    void* data = nullptr;
+    int64_t bytes = 0;
+    void (*release)(void* owner, void* data, int64_t bytes) = nullptr;
+    void* owner = nullptr;
+  };
+  State state_;
+};
+
+struct MicroBatch {
+  int64_t step = 0;  // from 0
+  int index = 0;     // in the step
+  int count = 1;
+};
+
+struct StepResult {
+  int64_t step = 0;
+  double loss = 0;           // mean over ranks and micro-batches, the same bits on every rank
+  double gradient_norm = 0;  // global, of the mean gradient, before clipping
+  double lr = 0;
+  double seconds = 0;          // this rank's, hooks and kernels included
+  double seconds_exposed = 0;  // of those, waiting for communication
+  bool stop_requested = false;  // some rank called request_stop(): every rank sees it after the same step
+};
+
+// A strategy to run: a name or a path, and options over those of the job's [strategy.options.NAME].
+struct StrategyChoice {
+  std::string plugin;
+  OptionValues options;
+  std::string where;  // who asked, for errors: "job.toml:40:1"
+};
+
+// What a strategy switch did.
+struct SwitchResult {
+  std::string strategy;       // the new one
+  std::string plan_hash;      // the new plan's
+  bool same_plan = false;     // nothing changed
+  bool relaid = false;        // shard_over changed: parameters and optimizer state moved
+  int64_t bytes_relaid = 0;   // received by this rank for it
+  double seconds = 0;
+};
+
+// A parameter's initial values: fills `values` with the elements [offset, offset + values.size()) of the parameter.
+using Fill = std::function<void(std::string_view parameter, int64_t offset, std::span<float> values)>;
+
+class Runtime {
+ public:
+  // Loads job.strategy's plugin, asks it, resolves the plan and checks it against [memory] budget; allocates shards and
+  // optimizer state. [collective] `optimizer`: the program's own, for `[optimizer] name = "program"`; null otherwise.
+  Runtime(const Job& job, const Model& model, Rank& rank, std::unique_ptr<Optimizer> optimizer = nullptr);
+  ~Runtime();
+
+  // Initial parameters: asks `fill` for the fragments of this rank's shards only. No rank ever holds the model.
+  void fill(const Fill& fill);
+
+  // The whole parameter, on every rank. [collective], between steps.
+  std::vector<float> read(std::string_view parameter);
+
+  // ---- A step in one call [collective]: micro-batches, reduce, norm, clip, update. `micro_batch` runs forward and
+  // backward of one micro-batch and returns its loss, a mean over the micro-batch.
+  StepResult step(const std::function<double(MicroBatch)>& micro_batch);
+
+  // A forward-only pass (evaluation, generation) between steps [collective]: `pass` calls forward hooks only.
+  void evaluate(const std::function<void()>& pass);
+
+  // ---- Hooks. forward(u, fn) is before_forward, fn, after_forward; an exception inside returns every unit to `sharded`.
+  template <typename Fn>
+  void forward(Unit unit, Fn&& fn) {
+    guarded(unit, [&] { fn(before_forward(unit)); after_forward(unit); });
+  }
+  template <typename Fn>
+  void backward(Unit unit, Fn&& fn) {
+    guarded(unit, [&] { fn(before_backward(unit)); after_backward(unit); });
+  }
+  View before_forward(Unit unit);
+  void after_forward(Unit unit);
+  View before_backward(Unit unit);
+  void after_backward(Unit unit);
+
+  // ---- The stages of a step, for programs that drive them one by one: begin_step, then per micro-batch
+  // begin_micro_batch and the hooks, then reduce, gradient_norm, update, end_step.
+  void begin_step();
+  void begin_micro_batch();
+  void reduce();           // waits until this step's gradients are reduced
+  double gradient_norm();  // [collective] global; independent of the sharding
+  void update(double gradient_norm);         // clips by it, then the optimizer; nothing is whole afterwards
+  StepResult end_step(double loss_sum);      // [collective] the sum of this rank's micro-batches' losses
+
+  // ---- Strategies. Between steps only. [collective]
+  SwitchResult switch_strategy(const StrategyChoice& choice);
+
+  // Activations: memory of the program's, counted.
+  Buffer allocate(int64_t bytes);
+
+  // Every rank's next end_step() reports stop_requested. Callable from any thread and from a signal handler's flag check.
+  void request_stop();
+
+  int64_t steps_done() const;
+  Rank& rank();
+  const Model& model() const;
+  const Job& job() const;
+  Report report() const;     // what ran and what it cost, so far
+  void reset_peak();         // the measured peak starts anew at what is live now
+
+ private:
+  template <typename Fn>
+  void guarded(Unit unit, Fn&& fn) {
+    try {
+      fn();
+    } catch (...) {
+      abandon(unit);
+      throw;
+    }
+  }
+  void abandon(Unit unit) noexcept;
+
+  std::unique_ptr<engine::Core> core_;
+};
+
+}  // namespace reshard

@@ -1,0 +1,261 @@
+// The runtime's public face: what a program may rely on beside the bits (tests/property) and the ops (tests/schedule).
+
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include "reshard/error.h"
+#include "tests/engine/toy.h"
+
+namespace reshard {
+namespace {
+
+Model blocks(int count = 3) {
+  Model model({.name = "root", .parameters = {{"a", {100}}, {"scalar", {}}}});
+  for (int b = 0; b < count; ++b)
+    model.add({.name = "h." + std::to_string(b), .parameters = {{"w" + std::to_string(b), {9, 11}}, {"b" + std::to_string(b), {11}, false}}});
+  return model;
+}
+
+using Body = std::function<void(Runtime&)>;
+
+void run(const Job& job, const Model& model, const Body& body) {
+  launch(job, [&](Rank& rank) {
+    Runtime runtime(job, model, rank);
+    toy::fill(runtime);
+    body(runtime);
+  });
+}
+
+StepResult step(Runtime& runtime) {
+  return runtime.step([&](MicroBatch at) { return toy::Pass(runtime, at)(); });
+}
+
+toy::Values values_after(const Job& job, const Model& model, int steps, const Body& between = {}) {
+  toy::Values values;
+  run(job, model, [&](Runtime& runtime) {
+    for (int s = 0; s < steps; ++s) {
+      step(runtime);
+      if (between) between(runtime);
+    }
+    toy::Values mine = toy::read_all(runtime);
+    if (runtime.rank().first()) values = std::move(mine);
+  });
+  return values;
+}
+
+std::string error_of(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+const char* const kStrategies[] = {"replicate", "zero1", "zero2", "zero3", "root_no_reshard"};
+
+TEST(Runtime, FillAndReadGiveTheSameValuesAtEveryRankCount) {
+  const Model model = blocks();
+  for (const int ranks : {1, 2, 3, 5, 8})
+    run(toy::job(ranks, "zero3"), model, [&](Runtime& runtime) {
+      const toy::Values values = toy::read_all(runtime);
+      for (const auto& [name, v] : values)
+        for (std::size_t i = 0; i < v.size(); ++i) ASSERT_EQ(v[i], toy::initial(name, static_cast<int64_t>(i))) << name;
+    });
+}
+
+TEST(Runtime, EveryStrategyLeavesTheSameBitsAtOneMicroBatch) {
+  const Model model = blocks();
+  for (const int ranks : {1, 2, 3, 4})
+    for (const bool overlap : {false, true}) {
+      const toy::Values expected = values_after(toy::job(ranks, "zero3", 1, overlap), model, 4);
+      for (const char* strategy : kStrategies)
+        EXPECT_EQ(values_after(toy::job(ranks, strategy, 1, overlap), model, 4), expected) << strategy << " on " << ranks;
+    }
+}
+
+TEST(Runtime, StrategiesThatReduceAtTheSamePointsLeaveTheSameBitsAtFourMicroBatches) {
+  const Model model = blocks();
+  for (const int ranks : {2, 3, 4}) {
+    const toy::Values expected = values_after(toy::job(ranks, "zero3", 4), model, 3);
+    for (const char* strategy : {"zero2", "root_no_reshard"})
+      EXPECT_EQ(values_after(toy::job(ranks, strategy, 4), model, 3), expected) << strategy << " on " << ranks;
+  }
+}
+
+TEST(Runtime, AnEvaluationBetweenStepsChangesNothing) {
+  const Model model = blocks();
+  for (const char* strategy : kStrategies) {
+    const Job job = toy::job(2, strategy, 2);
+    const toy::Values expected = values_after(job, model, 3);
+    const Body evaluate = [](Runtime& runtime) { runtime.evaluate([&] { toy::Pass(runtime, {}).forward(0); }); };
+    EXPECT_EQ(values_after(job, model, 3, evaluate), expected) << strategy;
+  }
+}
+
+TEST(Runtime, SwitchingBetweenStepsChangesNothingAndRelaysWhereShardOverChanges) {
+  const Model model = blocks();
+  const toy::Values expected = values_after(toy::job(4, "zero3"), model, 5);
+  for (const char* other : {"zero2", "root_no_reshard", "replicate", "zero1"}) {
+    const Body there_and_back = [&](Runtime& runtime) {
+      const char* next = runtime.steps_done() % 2 == 1 ? other : "zero3";
+      const SwitchResult result = runtime.switch_strategy({toy::plugin(next), {}, "test"});
+      const bool relaid = std::string(other) == "replicate";
+      EXPECT_EQ(result.relaid, relaid);
+      // Only the way from shards to whole copies moves bytes: three of four shards of parameters and two states.
+      const int64_t shard_bytes = runtime.steps_done() % 2 == 1 && relaid ? (64 + 3 * 64) * 4 : 0;
+      EXPECT_EQ(result.bytes_relaid, 3 * 3 * shard_bytes);
+    };
+    EXPECT_EQ(values_after(toy::job(4, "zero3"), model, 5, there_and_back), expected) << other;
+  }
+}
+
+TEST(Runtime, TheStagesOfAStepAreTheStep) {
+  const Model model = blocks();
+  const Job job = toy::job(2, "zero2", 3);
+  const toy::Values expected = values_after(job, model, 2);
+  toy::Values staged;
+  run(job, model, [&](Runtime& runtime) {
+    for (int s = 0; s < 2; ++s) {
+      runtime.begin_step();
+      double loss = 0;
+      for (int m = 0; m < 3; ++m) {
+        runtime.begin_micro_batch();
+        loss += toy::Pass(runtime, {s, m, 3})();
+      }
+      runtime.reduce();
+      runtime.update(runtime.gradient_norm());
+      EXPECT_EQ(runtime.end_step(loss).step, s);
+    }
+    toy::Values mine = toy::read_all(runtime);
+    if (runtime.rank().first()) staged = std::move(mine);
+  });
+  EXPECT_EQ(staged, expected);
+}
+
+TEST(Runtime, AnExceptionInsideAHookReturnsEveryUnitToShardedAndTheNextStepIsAsIfNothingHadBeen) {
+  const Model model = blocks();
+  for (const char* strategy : kStrategies)
+    for (int fail_at = 0; fail_at < 8; ++fail_at) {
+      const Job job = toy::job(2, strategy, 1, fail_at % 2 == 1);
+      const toy::Values expected = values_after(job, model, 2);
+      toy::Values values;
+      run(job, model, [&](Runtime& runtime) {
+        step(runtime);
+        int hooks = 0;
+        const auto use = [&](const View&) {
+          if (hooks++ == fail_at) throw std::runtime_error("out of memory");
+        };
+        EXPECT_THROW(runtime.step([&](MicroBatch) {
+          runtime.forward(kRoot, [&](const View& view) {
+            use(view);
+            for (int b = 1; b <= 3; ++b) runtime.forward({b}, use);
+          });
+          runtime.backward(kRoot, [&](const View& view) {
+            for (int b = 3; b >= 1; --b) runtime.backward({b}, use);
+            use(view);
+          });
+          return 0.0;
+        }),
+                     std::runtime_error);
+        step(runtime);
+        toy::Values mine = toy::read_all(runtime);
+        if (runtime.rank().first()) values = std::move(mine);
+      });
+      EXPECT_EQ(values, expected) << strategy << ", hook " << fail_at;
+    }
+}
+
+TEST(Runtime, ALossThatIsNotANumberStopsEveryRankNamingRankAndStep) {
+  const Job job = toy::job(3, "zero3");
+  const std::string error = error_of([&] {
+    run(job, blocks(), [&](Runtime& runtime) {
+      step(runtime);
+      runtime.step([&](MicroBatch at) { return toy::Pass(runtime, at)() + (runtime.rank().index() == 2 ? std::nan("") : 0.0); });
+    });
+  });
+  EXPECT_EQ(error, "the loss is nan on rank 2 at step 1 (lower [optimizer] lr, set clip_norm, or look at the data of that step)");
+}
+
+TEST(Runtime, AStopThatOneRankRequestsIsSeenByAllAfterTheSameStep) {
+  run(toy::job(3, "zero3"), blocks(), [&](Runtime& runtime) {
+    EXPECT_FALSE(step(runtime).stop_requested);
+    if (runtime.rank().index() == 1) runtime.request_stop();
+    EXPECT_TRUE(step(runtime).stop_requested);
+  });
+}
+
+TEST(Runtime, APlanAboveTheBudgetIsRefusedBeforeAnythingRuns) {
+  Job job = toy::job(2, "zero3");
+  job.memory.budget = 4096;
+  const std::string error = error_of([&] { run(job, blocks(), [](Runtime&) { FAIL() << "nothing may run"; }); });
+  EXPECT_NE(error.find("above the budget of 4 KiB; largest: "), std::string::npos) << error;
+}
+
+TEST(Runtime, ReadingAParameterThatIsNotThereNamesTheNearest) {
+  run(toy::job(1, "zero3"), blocks(), [&](Runtime& runtime) {
+    EXPECT_EQ(error_of([&] { runtime.read("scalr"); }), "the model has no parameter \"scalr\" (did you mean \"scalar\"?)");
+  });
+}
+
+TEST(Runtime, AProgramsOwnMemoryIsCountedAsActivations) {
+  Model model = blocks(1);
+  run(toy::job(1, "zero3"), model, [&](Runtime& runtime) {
+    const auto activations = [&] { return runtime.report().measured.bytes[static_cast<std::size_t>(MemoryCategory::activations)]; };
+    {
+      const Buffer buffer = runtime.allocate(1000);
+      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(buffer.floats()) % 64, 0U);
+      EXPECT_EQ(activations(), 1000);
+    }
+    runtime.reset_peak();
+    EXPECT_EQ(activations(), 0);
+  });
+}
+
+TEST(Runtime, AProgramCanBringItsOwnOptimizer) {
+  class Sign final : public Optimizer {
+   public:
+    std::string name() const override { return "sign"; }
+    std::vector<std::string> state_names() const override { return {"last"}; }
+    void update(const Fragment& fragment, const StepInfo& info) const override {
+      for (int64_t i = 0; i < fragment.length; ++i) {
+        fragment.values[i] -= static_cast<float>(info.lr) * (fragment.gradient[i] > 0 ? 1.0F : -1.0F);
+        fragment.state[0][i] = fragment.gradient[i];
+      }
+    }
+  };
+  toy::Values values[2];
+  const Model model = blocks();
+  for (const int ranks : {2, 2}) {
+    static int which = 0;
+    const Job job = toy::job(ranks, which == 0 ? "zero3" : "replicate");
+    launch(job, [&](Rank& rank) {
+      Runtime runtime(job, model, rank, std::make_unique<Sign>());
+      toy::fill(runtime);
+      step(runtime);
+      toy::Values mine = toy::read_all(runtime);
+      if (rank.first()) values[which] = std::move(mine);
+    });
+    ++which;
+  }
+  EXPECT_EQ(values[0], values[1]);
+  EXPECT_NE(values[0].at("w0")[0], toy::initial("w0", 0));
+}
+
+using RuntimeDeathTest = testing::Test;
+
+TEST(RuntimeDeathTest, AGradientInAForwardHookIsAProgrammersError) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  EXPECT_DEATH(run(toy::job(1, "zero3"), blocks(),
+                   [](Runtime& runtime) {
+                     runtime.step([&](MicroBatch) {
+                       runtime.forward(kRoot, [](const View& view) { view.gradient(0)[0] = 1; });
+                       return 0.0;
+                     });
+                   }),
+               "gradients are there in a backward hook");
+}
+
+}  // namespace
+}  // namespace reshard
