@@ -1,0 +1,108 @@
+#pragma once
+
+// Collectives of one rank with the other ranks of its group. Every member calls the same collectives in the same order;
+// a call returns when this rank's part is done and its buffers may be reused.
+//
+//   all_gather       every rank's shard, in the order of ranks, into every rank's own whole buffer
+//   reduce_scatter   the sum over ranks of slice r, at rank r
+//   all_reduce       the sum over ranks, at every rank
+//   broadcast        the root's bytes, at every rank
+//   exchange         one small value per rank, at every rank
+//   barrier          nobody goes on before everybody has come
+//
+// Sums are taken in one fixed order, whatever the size, the alignment or the timing: ranks in pairs of neighbours,
+// bottom up, (0+1), (2+3), … then pairs of those, an odd one passing up. "Rank" there and in all buffers is the place
+// in this group. Only fp32 is summed.
+//
+// Threads: one thread at a time uses a communicator; fail() and leave() may be called from any thread.
+//
+// Errors (reshard::Error), all of them final, for this group and every group that was split from the same one:
+// - communication: two ranks are in different collectives (op, unit, bytes or dtype): both are named, on all members;
+//   or a rank did not come within the timeout.
+// - rank_failed: another rank called fail(), or called leave() while this one waits for it. Waiting ranks learn of it
+//   within 100 ms. Buffers may then hold anything; no other rank touches this rank's buffers after the call has thrown.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <type_traits>
+
+#include "reshard/error.h"
+
+namespace reshard::comm {
+
+enum class Dtype : uint8_t { bytes, fp32, bf16 };
+const char* name(Dtype dtype);
+
+// What a collective is for. It is compared among the ranks together with the collective's kind, its number and its
+// size. The name is read for error texts only; it must live until the call returns.
+struct Tag {
+  int unit = -1;  // -1: not for one unit
+  std::string_view unit_name = {};
+  Dtype dtype = Dtype::bytes;
+};
+
+// output[i] = ([output[i] +] sum over ranks of input[i]) [* scale]: one addition after the sum is complete, then one
+// multiplication unless scale is 1. With scale 1 / ranks on the last micro-batch alone, the divisor is applied once.
+struct ReduceOptions {
+  bool add_to_output = false;
+  float scale = 1.0F;
+};
+
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  virtual int rank() const = 0;  // 0 … size() - 1, within this group
+  virtual int size() const = 0;
+
+  // `whole` holds size() * shard_bytes bytes. `shard` may be its own place in `whole`, which saves that copy.
+  virtual void all_gather(const void* shard, size_t shard_bytes, void* whole, const Tag& tag) = 0;
+
+  // `input` holds size() * count values, `output` count. Without add_to_output, `output` may be slice rank() of
+  // `input`.
+  virtual void reduce_scatter(const float* input, float* output, size_t count, const ReduceOptions& options,
+                              const Tag& tag) = 0;
+
+  // Both hold `count` values. Without add_to_output, `output` may be `input`. With add_to_output, `output` holds the
+  // same values on every rank beforehand (an accumulator of earlier all_reduce calls); so it does afterwards.
+  virtual void all_reduce(const float* input, float* output, size_t count, const ReduceOptions& options,
+                          const Tag& tag) = 0;
+
+  virtual void broadcast(void* data, size_t bytes, int root, const Tag& tag) = 0;
+
+  virtual void barrier(const Tag& tag) = 0;
+
+  // `all` holds size() * bytes bytes: every rank's `mine`, in the order of ranks.
+  virtual void exchange(const void* mine, size_t bytes, void* all, const Tag& tag) = 0;
+
+  // The same for a plain struct.
+  template <class Value>
+  void exchange(const Value& mine, std::span<Value> all, const Tag& tag) {
+    static_assert(std::is_trivially_copyable_v<Value>);
+    exchange_checked(&mine, sizeof(Value), all.data(), all.size(), tag);
+  }
+
+  // A communicator of the given ranks of this group, in that order; this rank must be among them, each once. The
+  // members call it, the others need not. It may be used beside this one, by another thread too. The caller keeps it.
+  virtual std::unique_ptr<Communicator> group(std::span<const int> ranks) = 0;
+
+  // This rank cannot go on: every rank in a collective, or that enters one, gets an Error(rank_failed) with `error`'s
+  // message. The first failure of all ranks is the one that is reported.
+  virtual void fail(std::string_view message) noexcept = 0;
+
+  // This rank is done and will call no further collective. Ranks that wait for it get an error; others go on.
+  virtual void leave() noexcept = 0;
+
+ protected:
+  Communicator() = default;
+
+ private:
+  void exchange_checked(const void* mine, size_t bytes, void* all, size_t all_count, const Tag& tag);
+};
+
+}  // namespace reshard::comm

@@ -1,0 +1,166 @@
+#include "comm/local/local.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "base/math.h"
+#include "comm/local/reduce.h"
+#include "comm/local/rendezvous.h"
+#include "device/device.h"
+
+namespace reshard::comm {
+namespace {
+
+const float* floats(const void* data) {
+  return static_cast<const float*>(data);
+}
+
+class LocalCommunicator final : public Communicator {
+ public:
+  LocalCommunicator(std::shared_ptr<Rendezvous> rendezvous, int rank)
+      : self_(std::move(rendezvous), rank), inputs_(static_cast<size_t>(self_.size())) {}
+
+  int rank() const override { return self_.rank(); }
+  int size() const override { return self_.size(); }
+
+  void all_gather(const void* shard, size_t shard_bytes, void* whole, const Tag& tag) override {
+    gather(Collective::all_gather, shard, shard_bytes, whole, tag);
+  }
+
+  void exchange(const void* mine, size_t bytes, void* all, const Tag& tag) override {
+    gather(Collective::exchange, mine, bytes, all, tag);
+  }
+
+  void reduce_scatter(const float* input, float* output, size_t count, const ReduceOptions& options,
+                      const Tag& tag) override {
+    self_.open({.collective = Collective::reduce_scatter,
+                .tag = tag,
+                .bytes = count * sizeof(float),
+                .input = input,
+                .output = output});
+    add_slice(static_cast<size_t>(rank()) * count, count, output, options);
+    self_.close();
+  }
+
+  void all_reduce(const float* input, float* output, size_t count, const ReduceOptions& options,
+                  const Tag& tag) override {
+    self_.open({.collective = Collective::all_reduce,
+                .tag = tag,
+                .bytes = count * sizeof(float),
+                .input = input,
+                .output = output});
+    count <= kSmall ? add_everything(input, output, count, options) : add_and_collect(output, count, options);
+  }
+
+  void broadcast(void* data, size_t bytes, int root, const Tag& tag) override {
+    RESHARD_CHECK(root >= 0 && root < size(), "the root of a broadcast is a rank of the group");
+    self_.open(
+        {.collective = Collective::broadcast, .root = root, .tag = tag, .bytes = bytes, .input = data, .output = {}});
+    if (rank() != root) device::copy_bytes(data, self_.peer(root).input, bytes, store_for(bytes));
+    self_.close();
+  }
+
+  void barrier(const Tag& tag) override {
+    self_.open({.collective = Collective::barrier, .tag = tag});
+    self_.close();
+  }
+
+  std::unique_ptr<Communicator> group(std::span<const int> ranks) override {
+    const std::vector<int> places(ranks.begin(), ranks.end());
+    const auto mine = std::find(places.begin(), places.end(), rank());
+    RESHARD_CHECK(mine != places.end(), "a rank asks for groups that it is in");
+    std::vector<int> sorted = places;
+    std::sort(sorted.begin(), sorted.end());
+    RESHARD_CHECK(sorted.front() >= 0 && sorted.back() < size(), "a group's ranks are ranks of this one");
+    RESHARD_CHECK(std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end(), "a rank is in a group once");
+    std::shared_ptr<Rendezvous> group = self_.rendezvous().group(places, groups_made_[places]++);
+    return std::make_unique<LocalCommunicator>(std::move(group), static_cast<int>(mine - places.begin()));
+  }
+
+  void fail(std::string_view message) noexcept override { self_.fail(message); }
+  void leave() noexcept override { self_.leave(); }
+
+ private:
+  // Each rank begins with its own shard and goes round, so that not all read the same memory first.
+  void gather(Collective collective, const void* shard, size_t bytes, void* whole, const Tag& tag) {
+    self_.open({.collective = collective, .tag = tag, .bytes = bytes, .input = shard, .output = whole});
+    const device::Store store = store_for(bytes * static_cast<size_t>(size()));
+    auto* to = static_cast<std::byte*>(whole);
+    for (int i = 0; i < size(); ++i) {
+      const int r = (rank() + i) % size();
+      std::byte* place = to + static_cast<size_t>(r) * bytes;
+      if (place != self_.peer(r).input) device::copy_bytes(place, self_.peer(r).input, bytes, store);
+    }
+    self_.close();
+  }
+
+  // Every rank adds all values by itself: meeting twice instead of three times is what counts for few of them.
+  void add_everything(const float* input, float* output, size_t count, const ReduceOptions& options) {
+    alignas(64) float sum[kSmall];
+    const bool in_place = input == output;  // then others still read it
+    add_slice(0, count, in_place ? sum : output, options);
+    self_.close();
+    if (in_place) device::copy_bytes(output, sum, count * sizeof(float));
+  }
+
+  // A reduce-scatter of slices that lie in place, then an all-gather of them.
+  void add_and_collect(float* output, size_t count, const ReduceOptions& options) {
+    const auto slice = static_cast<size_t>(base::round_up(base::ceil_div(static_cast<int64_t>(count), size()), 16));
+    const auto begin = [&](int r) { return std::min(count, static_cast<size_t>(r) * slice); };
+    add_slice(begin(rank()), begin(rank() + 1) - begin(rank()), output + begin(rank()), options);
+    self_.turn();
+    const device::Store store = store_for(count * sizeof(float));
+    for (int i = 1; i < size(); ++i) {
+      const int r = (rank() + i) % size();
+      device::copy_bytes(output + begin(r), floats(self_.peer(r).output) + begin(r),
+                         (begin(r + 1) - begin(r)) * sizeof(float), store);
+    }
+    self_.close();
+  }
+
+  // Stores past the caches pay where all ranks together write more than the caches keep.
+  device::Store store_for(size_t bytes_per_rank) const {
+    const bool large = bytes_per_rank * static_cast<size_t>(size()) >= self_.terms().streaming_bytes;
+    return large ? device::Store::kStreaming : device::Store::kCached;
+  }
+
+  // Adds all ranks' inputs from `begin` on into `output`.
+  void add_slice(size_t begin, size_t count, float* output, const ReduceOptions& options) {
+    if (count == 0) return;
+    for (int r = 0; r < size(); ++r) inputs_[static_cast<size_t>(r)] = floats(self_.peer(r).input) + begin;
+    const device::Store store = options.add_to_output ? device::Store::kCached : store_for(count * sizeof(float));
+    tree_sum(inputs_.data(), size(), count, output, options, store);
+  }
+
+  static constexpr size_t kSmall = 1024;  // values
+
+  Participant self_;
+  std::vector<const float*> inputs_;                  // the ranks' inputs of the running reduction
+  std::map<std::vector<int>, uint64_t> groups_made_;  // how often this rank asked for these
+};
+
+}  // namespace
+
+LocalRanks::LocalRanks(const LocalOptions& options) {
+  RESHARD_CHECK(options.ranks >= 1 && options.threads_per_rank >= 1, "there is at least one rank, of one thread");
+  auto terms = std::make_shared<Terms>(options.ranks);
+  terms->patience = device::Patience::of(options.ranks * options.threads_per_rank);
+  terms->timeout_seconds = options.timeout_seconds;
+  terms->streaming_bytes = options.streaming_bytes == 0 ? device::streaming_bytes() : options.streaming_bytes;
+  std::vector<int> members(static_cast<size_t>(options.ranks));
+  std::iota(members.begin(), members.end(), 0);
+  all_ = std::make_shared<Rendezvous>(std::move(terms), std::move(members));
+}
+
+LocalRanks::~LocalRanks() = default;
+
+std::unique_ptr<Communicator> LocalRanks::communicator(int rank) {
+  RESHARD_CHECK(rank >= 0 && rank < all_->size(), "the rank is one of these ranks");
+  return std::make_unique<LocalCommunicator>(all_, rank);
+}
+
+}  // namespace reshard::comm

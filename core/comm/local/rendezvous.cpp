@@ -1,0 +1,169 @@
+#include "comm/local/rendezvous.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+
+#include "base/check.h"
+#include "base/text.h"
+
+namespace reshard::comm {
+namespace {
+
+const char* name(Collective collective) {
+  switch (collective) {
+    case Collective::all_gather: return "all-gather";
+    case Collective::reduce_scatter: return "reduce-scatter";
+    case Collective::all_reduce: return "all-reduce";
+    case Collective::broadcast: return "broadcast";
+    case Collective::barrier: return "barrier";
+    case Collective::exchange: return "exchange";
+  }
+  return "unknown";
+}
+
+// "all-gather of unit h.3", "exchange of gradient norm", "barrier".
+std::string text(const Call& call) {
+  std::string text = name(call.collective);
+  if (call.tag.unit_name.empty()) return text;
+  return text + (call.tag.unit >= 0 ? " of unit " : " of ") + std::string(call.tag.unit_name);
+}
+
+bool same(const Call& a, const Call& b) {
+  return a.collective == b.collective && a.root == b.root && a.tag.unit == b.tag.unit && a.tag.dtype == b.tag.dtype &&
+         a.bytes == b.bytes;
+}
+
+int64_t now_nanoseconds() {
+  using namespace std::chrono;
+  return duration_cast<nanoseconds>(steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+Rendezvous::Rendezvous(std::shared_ptr<Terms> terms, std::vector<int> members)
+    : terms_(std::move(terms)), members_(std::move(members)), slots_(std::make_unique<Slot[]>(members_.size())) {}
+
+std::shared_ptr<Rendezvous> Rendezvous::group(const std::vector<int>& places, uint64_t nth) {
+  const std::lock_guard lock(mutex_);
+  auto [entry, created] = pending_.try_emplace({places, nth});
+  Pending& pending = entry->second;
+  if (created) {
+    std::vector<int> members;
+    for (const int place : places) members.push_back(members_[static_cast<size_t>(place)]);
+    pending = {std::make_shared<Rendezvous>(terms_, std::move(members)), places.size()};
+  }
+  std::shared_ptr<Rendezvous> group = pending.group;
+  if (--pending.still_to_come == 0) pending_.erase(entry);
+  return group;
+}
+
+Participant::Participant(std::shared_ptr<Rendezvous> rendezvous, int rank)
+    : rendezvous_(std::move(rendezvous)), rank_(rank), size_(rendezvous_->size()) {}
+
+void Participant::open(const Call& call) {
+  const Failure& failure = rendezvous_->terms_->failure;
+  // Nothing is published after a failure: others may still be reading the call that it ended.
+  if (failure.is_set()) failure.raise(where(call));
+  Rendezvous::Slot& slot = mine();
+  slot.call = call;
+  ++collectives_;
+  meet();
+  slot.reading.store(true, std::memory_order_seq_cst);
+  if (failure.is_set()) give_up();
+  compare();
+}
+
+void Participant::close() {
+  mine().reading.store(false, std::memory_order_release);
+  meet();
+}
+
+std::string Participant::where(const Call& call) const {
+  return fmt::format("rank {}, {}", name_of(rank_), text(call));
+}
+
+void Participant::meet() {
+  mine().step.set(++step_);
+  for (int i = 1; i < size_; ++i) await((rank_ + i) % size_);
+}
+
+void Participant::await(int peer) {
+  int64_t deadline = 0;
+  device::wait_for(
+      rendezvous_->slots_[static_cast<size_t>(peer)].step, rendezvous_->terms_->patience,
+      [&](uint32_t step) { return static_cast<int32_t>(step - step_) >= 0; },
+      [&] {
+        const int64_t now = now_nanoseconds();
+        if (deadline == 0) deadline = now + static_cast<int64_t>(rendezvous_->terms_->timeout_seconds * 1e9);
+        check_alive(peer, now - deadline);
+      });
+}
+
+// Called while the peer has not come: ends the wait if it never will, or has not within the time allowed.
+void Participant::check_alive(int peer, int64_t nanoseconds_over) {
+  Failure& failure = rendezvous_->terms_->failure;
+  if (failure.is_set()) give_up();
+  // A peer's counter is final once it has left, so it is read after that.
+  if (failure.left(name_of(peer))) {
+    const uint32_t step = rendezvous_->slots_[static_cast<size_t>(peer)].step.value();
+    if (static_cast<int32_t>(step - step_) >= 0) return;
+    failure.set(ErrorCode::rank_failed,
+                fmt::format("rank {} returned while rank {} waits for it in {}", name_of(peer), name_of(rank_),
+                            text(mine().call)),
+                "every rank must run the same steps");
+    give_up();
+  }
+  if (nanoseconds_over < 0) return;
+  failure.set(ErrorCode::communication,
+              fmt::format("rank {} did not come to {} within {:g} s", name_of(peer), text(mine().call),
+                          rendezvous_->terms_->timeout_seconds),
+              fmt::format("see what rank {} is doing, or allow more time if it only computes for long", name_of(peer)));
+  give_up();
+}
+
+void Participant::compare() {
+  for (int i = 1; i < size_; ++i) {
+    if (!same(peer(0), peer(i))) disagree(i);
+  }
+}
+
+// All members see the same calls and come to the same verdict. They leave together, because the names in the calls live
+// only as long as their ranks stay.
+void Participant::disagree(int other) {
+  const auto side = [this](int rank) {
+    const Call& call = peer(rank);
+    const std::string root = call.collective == Collective::broadcast ? fmt::format("root {}, ", call.root) : "";
+    return fmt::format("rank {} is in {} ({}{} bytes, {})", name_of(rank), text(call), root,
+                       base::count_text(static_cast<int64_t>(call.bytes)), comm::name(call.tag.dtype));
+  };
+  const std::string what = fmt::format("ranks {} and {} disagree in collective {}: {}, {}", name_of(0), name_of(other),
+                                       collectives_, side(0), side(other));
+  const char* remedy = "every rank must run the same units in the same order";
+  try {
+    close();
+  } catch (const Error&) {  // the disagreement is the error to report
+  }
+  rendezvous_->terms_->failure.set(ErrorCode::communication, what, remedy);
+  throw Error(ErrorCode::communication, what, fmt::format("rank {}", name_of(rank_)), remedy);
+}
+
+// See the note "Leaving early". REQUIRES: the failure is set.
+void Participant::give_up() {
+  mine().reading.store(false, std::memory_order_seq_cst);
+  for (int i = 0; i < size_; ++i) {
+    while (rendezvous_->slots_[static_cast<size_t>(i)].reading.load(std::memory_order_seq_cst)) device::yield_thread();
+  }
+  rendezvous_->terms_->failure.raise(where(mine().call));
+}
+
+void Participant::fail(std::string_view message) noexcept {
+  rendezvous_->terms_->failure.set(ErrorCode::rank_failed, fmt::format("rank {} failed: {}", name_of(rank_), message),
+                                   fmt::format("mend what ended rank {}", name_of(rank_)));
+}
+
+void Participant::leave() noexcept {
+  rendezvous_->terms_->failure.leave(name_of(rank_));
+}
+
+}  // namespace reshard::comm

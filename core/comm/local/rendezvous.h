@@ -1,0 +1,121 @@
+#pragma once
+
+// Where the ranks of one group meet: each publishes what it calls and its buffers, waits for the others, and looks at
+// theirs.
+//
+// A collective is: open() (publish, wait for all, compare) · read the others' buffers · [turn() · read on] · close()
+// (wait until all are done reading). A rank's counter rises by one at each of these, so after open() a rank may read
+// what the others published, and nobody publishes anew before all have come to close().
+//
+// Note "Leaving early". A rank that gives up while others may be reading its buffers must not let its caller free them.
+// It says so by the shared failure first and then waits until nobody reads; a reader raises its `reading` flag first
+// and then looks at the failure. The same holds for the names in the calls, which are read to say what disagrees. All
+// four accesses are sequentially consistent, so one of the two sees the other.
+//
+// Threads: one Participant per rank and group, used by one thread at a time; a Rendezvous by all of them.
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "comm/local/failure.h"
+#include "device/host/wait.h"
+
+namespace reshard::comm {
+
+enum class Collective : uint8_t { all_gather, reduce_scatter, all_reduce, broadcast, barrier, exchange };
+
+// One rank's side of a collective.
+struct Call {
+  Collective collective = Collective::barrier;
+  int root = 0;  // of a broadcast
+  Tag tag;
+  size_t bytes = 0;  // as the collective counts them; equal on all ranks
+  const void* input = nullptr;
+  void* output = nullptr;
+};
+
+// What the ranks of one LocalRanks and all groups split from it have in common.
+struct Terms {
+  explicit Terms(int ranks) : failure(ranks) {}
+  Failure failure;
+  device::Patience patience;
+  double timeout_seconds = 60;
+  size_t streaming_bytes = 0;
+};
+
+class Rendezvous {
+ public:
+  Rendezvous(std::shared_ptr<Terms> terms, std::vector<int> members);
+
+  int size() const { return static_cast<int>(members_.size()); }
+
+  // The group of these places of this one. All who ask for the same places for the n-th time get the same group.
+  std::shared_ptr<Rendezvous> group(const std::vector<int>& places, uint64_t nth);
+
+ private:
+  friend class Participant;
+
+  // A cache line of its own for what is polled, another for what is written once per collective.
+  struct alignas(64) Slot {
+    device::Counter step;
+    alignas(64) Call call;
+    std::atomic<bool> reading{false};
+  };
+
+  struct Pending {
+    std::shared_ptr<Rendezvous> group;
+    size_t still_to_come;
+  };
+
+  const std::shared_ptr<Terms> terms_;
+  const std::vector<int> members_;  // ranks as the user knows them, for error texts
+  std::unique_ptr<Slot[]> slots_;
+  std::mutex mutex_;  // of pending_ only
+  std::map<std::pair<std::vector<int>, uint64_t>, Pending> pending_;
+};
+
+// One rank's place at a rendezvous.
+class Participant {
+ public:
+  Participant(std::shared_ptr<Rendezvous> rendezvous, int rank);
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+
+  void open(const Call& call);
+  void turn() { meet(); }
+  void close();
+
+  // REQUIRES: between open() and close().
+  const Call& peer(int rank) const { return rendezvous_->slots_[static_cast<size_t>(rank)].call; }
+
+  Rendezvous& rendezvous() { return *rendezvous_; }
+  const Terms& terms() const { return *rendezvous_->terms_; }
+  void fail(std::string_view message) noexcept;
+  void leave() noexcept;
+
+ private:
+  void meet();  // raises this rank's counter and waits until all others have come as far
+  void await(int peer);
+  void check_alive(int peer, int64_t nanoseconds_over);
+  void compare();
+  [[noreturn]] void disagree(int other);
+  [[noreturn]] void give_up();
+  std::string where(const Call& call) const;
+  int name_of(int rank) const { return rendezvous_->members_[static_cast<size_t>(rank)]; }
+  Rendezvous::Slot& mine() { return rendezvous_->slots_[static_cast<size_t>(rank_)]; }
+
+  std::shared_ptr<Rendezvous> rendezvous_;
+  const int rank_, size_;
+  uint32_t step_ = 0;
+  uint64_t collectives_ = 0;
+};
+
+}  // namespace reshard::comm

@@ -1,0 +1,141 @@
+// What the runtime itself costs, with kernels that do nothing: per hook on one rank, where no op moves bytes, and per unit
+// and pass on two ranks with units so small (64 elements a rank) that only latency counts. Memory allocation per hook is
+// counted too and must be 0 after the first step.
+//
+// Wanted: <= 0.5 µs per hook; <= 2 µs per unit and pass, the collectives' own latency (printed as a yardstick) apart.
+
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <mutex>
+#include <new>
+#include <string>
+
+#include <benchmark/benchmark.h>
+
+#include "comm/communicator.h"
+#include "reshard/runtime.h"
+
+namespace {
+
+std::atomic<int64_t> allocations{0};
+
+}  // namespace
+
+void* operator new(std::size_t bytes) {
+  allocations.fetch_add(1, std::memory_order_relaxed);
+  if (void* memory = std::malloc(bytes)) return memory;
+  throw std::bad_alloc();
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+
+namespace reshard {
+namespace {
+
+constexpr int kUnits = 32;
+
+Model small_units(int ranks) {
+  Model model({.name = "root"});
+  for (int u = 0; u < kUnits; ++u)
+    model.add({.name = "h." + std::to_string(u), .parameters = {{"w" + std::to_string(u), {64 * ranks}}}});
+  return model;
+}
+
+Job small_job(int ranks, const std::string& strategy) {
+  Job job;
+  job.strategy.plugin = std::string(RESHARD_BINARY_DIR) + "/plugins/" + strategy + ".so";
+  job.mesh.ranks = ranks;
+  job.train.steps = 1;
+  return job;
+}
+
+// Seconds per step's hooks and the collectives' yardstick, measured on rank 0 over `steps` steps.
+struct Cost {
+  double seconds_per_step = 0, seconds_per_collective = 0;
+  double allocations_per_step = 0;
+};
+
+void pass(Runtime& runtime) {
+  runtime.before_forward(kRoot);
+  for (int u = 1; u <= kUnits; ++u) {
+    runtime.before_forward({u});
+    runtime.after_forward({u});
+  }
+  runtime.after_forward(kRoot);
+  runtime.before_backward(kRoot);
+  for (int u = kUnits; u >= 1; --u) {
+    runtime.before_backward({u});
+    runtime.after_backward({u});
+  }
+  runtime.after_backward(kRoot);
+}
+
+Cost measure(int ranks, const std::string& strategy, int steps) {
+  Cost cost;
+  const Job job = small_job(ranks, strategy);
+  const Model model = small_units(ranks);
+  launch(job, [&](Rank& rank) {
+    Runtime runtime(job, model, rank);
+    runtime.fill([](std::string_view, int64_t, std::span<float> values) { std::fill(values.begin(), values.end(), 1.0F); });
+    const auto hooks = [&] {
+      runtime.begin_step();
+      runtime.begin_micro_batch();
+      const auto begin = std::chrono::steady_clock::now();
+      pass(runtime);
+      const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+      runtime.reduce();
+      runtime.update(runtime.gradient_norm());
+      runtime.end_step(0);
+      return seconds;
+    };
+    for (int s = 0; s < 3; ++s) hooks();
+    const int64_t before = allocations.load();
+    double seconds = 0;
+    for (int s = 0; s < steps; ++s) seconds += hooks();
+    const int64_t made = allocations.load() - before;
+    float values[64 * 8] = {};
+    rank.barrier();
+    const auto begin = std::chrono::steady_clock::now();
+    for (int i = 0; i < 1000; ++i)
+      rank.communicator().reduce_scatter(values, values + 64 * rank.index(), 64, {}, {});
+    const double yardstick = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / 1000;
+    if (rank.first()) cost = {seconds / steps, ranks > 1 ? yardstick : 0, static_cast<double>(made) / steps};
+  });
+  return cost;
+}
+
+void hook_cost(benchmark::State& state, const std::string& strategy) {
+  constexpr double kHooks = 4.0 * (kUnits + 1);
+  double seconds = 0, made = 0;
+  for (auto _ : state) {
+    const Cost cost = measure(1, strategy, 200);
+    seconds += cost.seconds_per_step;
+    made = cost.allocations_per_step;
+  }
+  const auto runs = static_cast<double>(state.iterations());
+  state.counters["us_per_hook"] = seconds / runs / kHooks * 1e6;
+  state.counters["allocations_per_step"] = made;  // the stages' own: losses and norms are exchanged through a vector
+}
+
+void unit_cost(benchmark::State& state, const std::string& strategy) {
+  double seconds = 0, collectives = 0;
+  for (auto _ : state) {
+    const Cost cost = measure(2, strategy, 200);
+    seconds += cost.seconds_per_step;
+    collectives += cost.seconds_per_collective;
+  }
+  const auto runs = static_cast<double>(state.iterations());
+  state.counters["us_per_unit_and_pass"] = seconds / runs / (2.0 * kUnits) * 1e6;
+  state.counters["us_per_collective"] = collectives / runs * 1e6;
+}
+
+BENCHMARK_CAPTURE(hook_cost, zero3, std::string("zero3"))->Iterations(5);
+BENCHMARK_CAPTURE(hook_cost, zero2, std::string("zero2"))->Iterations(5);
+BENCHMARK_CAPTURE(unit_cost, zero3, std::string("zero3"))->Iterations(5);
+BENCHMARK_CAPTURE(unit_cost, zero2, std::string("zero2"))->Iterations(5);
+
+}  // namespace
+}  // namespace reshard
+
+BENCHMARK_MAIN();
