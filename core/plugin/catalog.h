@@ -1,0 +1,52 @@
+#pragma once
+
+// Finding strategies: which file a name means, and which strategies there are. Nothing of a file is run; names and
+// versions come from the note inside it. Threads: no state, any thread.
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace reshard::plugin {
+
+// A folder that is searched, and the rule that says so: "[plugins].path", "RESHARD_PLUGIN_PATH", "beside the program",
+// "installed". It need not exist.
+struct SearchFolder {
+  std::filesystem::path path;
+  std::string rule;
+};
+
+// The folders in the order in which they are searched: those of the job ([plugins].path, absolute), those of the
+// environment variable RESHARD_PLUGIN_PATH (absolute, separated by ':'; not read in a setuid program), the folder
+// `plugins` beside the program's own folder (that is the build folder, for a program in it), the one that Reshard
+// installs into. Throws Error(config) for a path that is not absolute.
+std::vector<SearchFolder> search_folders(const std::vector<std::string>& job_paths);
+
+struct Found {
+  std::filesystem::path file;  // absolute
+  std::string rule;            // which rule found it; "path" when a path was given
+};
+
+// The file of a strategy. `plugin` is a name, or a path when it has a '/' or ends in ".so" (relative to `base`, the
+// working directory when that is empty). The first folder that has NAME.so wins, whatever is in that file. Throws Error
+// (plugin) at `where` that lists the paths tried, and the nearest name there is.
+Found find(const std::string& plugin, const std::vector<SearchFolder>& folders, const std::string& where = {},
+           const std::filesystem::path& base = {});
+
+struct Listed {
+  enum class State { usable, shadowed, refused };
+  std::string name;     // the file's stem
+  std::string version;  // from the note; empty when refused
+  std::string abi;      // that it was built with, "1.0"; empty when refused
+  std::filesystem::path file;
+  std::string rule;
+  State state = State::usable;
+  std::string reason;  // refused: what is wrong with it; shadowed: the file that wins
+};
+
+const char* name(Listed::State state);  // "usable", "shadowed", "refused"
+
+// Every *.so of the folders, in search order, then by name.
+std::vector<Listed> list(const std::vector<SearchFolder>& folders);
+
+}  // namespace reshard::plugin

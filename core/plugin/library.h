@@ -1,0 +1,87 @@
+#pragma once
+
+// A plugin's library in this process. Loaded once, checked once, and never unloaded: a strategy is ended logically.
+// Threads: open, join and leave may be called on any threads; control() is the lock under which a library's [control]
+// functions are called.
+
+#include <reshard/plugin.h>
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "plugin/file.h"
+#include "plugin/floating_point.h"
+#include "plugin/log.h"
+
+namespace reshard::plugin {
+
+class Host;
+
+class Library {
+ public:
+  // The calls into a plugin during which the floating-point state is watched.
+  enum class Call : uint8_t { loading, init, create, decide, destroy, deinit };
+
+  // Loads an inspected file, or finds it loaded. Throws Error(plugin). It stays for ever: hold it by reference.
+  static Library& open(const FileInfo& file, const LogFunction& log);
+
+  const FileInfo& file() const { return file_; }
+  const std::string& where() const { return where_; }  // "plugin FILE (NAME VERSION)", for errors
+  const reshard_entry& entry() const { return *entry_; }
+  std::mutex& control() { return control_; }
+
+  // A user of the library comes and goes: init runs for the first, deinit after the last. What the library logs outside
+  // an instance goes to the user who came first of those present. join throws Error(plugin) when init fails.
+  uint64_t join(const LogFunction& log);
+  void leave(uint64_t user) noexcept;
+
+  // Calls into the plugin. When that changed the floating-point state it is restored, and said once per kind of call.
+  template <class Body>
+  auto call(Call kind, const LogFunction& log, const Body& body) {
+    const Guard guard(*this, kind, log);
+    return body();
+  }
+
+  ~Library();
+
+ private:
+  class Guard {
+   public:
+    Guard(Library& library, Call kind, const LogFunction& log);
+    ~Guard();
+    Guard(const Guard&) = delete;
+    Guard& operator=(const Guard&) = delete;
+
+   private:
+    Library& library_;
+    const Call kind_;
+    const LogFunction& log_;
+    const FloatingPointState before_;
+  };
+  struct Handle;
+
+  explicit Library(const FileInfo& file);
+  void load(const LogFunction& log);
+  void check_entry() const;
+
+  const FileInfo file_;
+  const std::string where_;
+  std::unique_ptr<Handle> handle_;
+  const reshard_entry* entry_ = nullptr;
+
+  std::mutex control_;
+  int users_ = 0;  // guarded by control_
+  uint64_t next_user_ = 1;
+
+  std::mutex listeners_lock_;
+  std::map<uint64_t, LogFunction> listeners_;  // by user
+  std::unique_ptr<Host> host_;                 // what init gets
+
+  std::atomic<uint32_t> reported_{0};  // bit per Call: a change of the floating-point state was said
+};
+
+}  // namespace reshard::plugin

@@ -1,0 +1,2 @@
+void helper(void);
+void helper(void) {}
