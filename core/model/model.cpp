@@ -10,6 +10,8 @@
 namespace reshard {
 namespace {
 
+constexpr int64_t kMostElements = int64_t{1} << 56;  // bytes, padding and sums over units then fit in 64 bits
+
 Error not_found(const char* kind, std::string_view name, const std::vector<std::string>& known) {
   const std::string near = base::nearest(name, known);
   return Error(ErrorCode::model, fmt::format("the model has no {} \"{}\"", kind, name), "",
@@ -50,8 +52,12 @@ void Model::check(const UnitSpec& spec) const {
   for (std::size_t i = 0; i < spec.parameters.size(); ++i) {
     const Parameter& parameter = spec.parameters[i];
     if (parameter.name.empty()) fail("a parameter has no name");
-    for (const int64_t size : parameter.shape)
+    int64_t elements = 1;
+    for (const int64_t size : parameter.shape) {
       if (size < 1) fail(fmt::format("parameter \"{}\" has a dimension of {}; each must be at least 1", parameter.name, size));
+      if (size > kMostElements / elements) fail(fmt::format("parameter \"{}\" has more than 2^56 elements", parameter.name));
+      elements *= size;
+    }
     for (std::size_t j = 0; j < i; ++j)
       if (spec.parameters[j].name == parameter.name)
         fail(fmt::format("parameter \"{}\" is declared twice", parameter.name));

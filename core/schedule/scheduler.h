@@ -23,7 +23,7 @@ namespace reshard::schedule {
 
 // One unit, as the scheduler sees it.
 struct ScheduledUnit {
-  Decision decision;        // k = 1 and k = shards are resolved to keep and free before
+  Decision decision{};      // k = 1 and k = shards are resolved to keep and free before
   int64_t shard_bytes = 0;  // 0: the unit owns nothing and makes no op
   int64_t saved_bytes = 0;  // per run
   bool trainable = true;    // false: no gradient

@@ -67,7 +67,9 @@ void Verifier::end() {
     checked_unit_ = unit;
     check_usable(unit);
     switch (hook_) {
-      case Hook::begin_step: rule(state(unit).shard.runs.empty() && state(unit).gradient.runs.empty(), "a step begins without gradients"); break;
+      case Hook::begin_step:
+        rule(state(unit).shard.runs.empty() && state(unit).gradient.runs.empty(), "a step begins without gradients");
+        break;
       case Hook::reduce: check_reduced(unit); break;
       case Hook::end_evaluation: check_kept_only(unit); break;
       case Hook::update:
@@ -111,7 +113,8 @@ void Verifier::apply(const Op& op) {
 void Verifier::compute(const Op& op) {
   UnitState& me = state(op.unit);
   OpKind mark{};
-  rule(computes(hook_, mark) && mark == op.kind && op.unit == hook_unit_, "computation begins and ends at the program's own hooks");
+  rule(computes(hook_, mark) && mark == op.kind && op.unit == hook_unit_,
+       "computation begins and ends at the program's own hooks");
   ++marks_;
   rule(!moves(op.unit) || me.copy == Copy::whole, "a unit that is computed on is whole, its gather waited for");
   switch (op.kind) {
@@ -154,13 +157,15 @@ void Verifier::update(const Op&) {
 
 void Verifier::check_usable(int unit) {
   const UnitState& me = state(unit);
-  rule(!me.in_use() || !moves(unit) || me.copy == Copy::whole, "a unit that is computed on is whole, its gather waited for");
+  rule(!me.in_use() || !moves(unit) || me.copy == Copy::whole,
+       "a unit that is computed on is whole, its gather waited for");
 }
 
 void Verifier::check_kept_only(int unit) {
   const UnitState& me = state(unit);
   const bool keeps = spec(unit).decision.after_forward.kind == AfterForward::Kind::keep;
-  rule(me.copy == Copy::none || (keeps && me.copy == Copy::whole), "after a forward-only pass only kept units are whole");
+  rule(me.copy == Copy::none || (keeps && me.copy == Copy::whole),
+       "after a forward-only pass only kept units are whole");
 }
 
 void Verifier::check_nothing_live(int unit) {
@@ -214,7 +219,8 @@ void Verifier::check_release(const Op& op) {
   switch (op.buffer) {
     case UnitBuffer::whole: fail("whole memory goes back by free or shrink");
     case UnitBuffer::partial:
-      rule(!(me.copy == Copy::gathering && me.from_partial), "a partial copy stays until the gather over it is waited for");
+      rule(!(me.copy == Copy::gathering && me.from_partial),
+           "a partial copy stays until the gather over it is waited for");
       break;
     case UnitBuffer::gradient:
       rule(in_flight_ != op.unit, "gradient memory stays until its reduce is waited for");
@@ -227,7 +233,8 @@ void Verifier::check_release(const Op& op) {
       break;
     case UnitBuffer::reduce_scratch:
       rule(in_flight_ != op.unit, "gradient memory stays until its reduce is waited for");
-      rule(me.scratch.spent || me.scratch.runs.empty() || dropped, "a reduced gradient is added before its memory is released");
+      rule(me.scratch.spent || me.scratch.runs.empty() || dropped,
+           "a reduced gradient is added before its memory is released");
       break;
     case UnitBuffer::saved: break;
   }
@@ -256,7 +263,8 @@ void Verifier::gather(const Op& op) {
   } else {
     rule(op.ranks == step_.shards, "a gather is over the shard group");
   }
-  rule(op.bytes == size(op.unit, UnitBuffer::whole) / op.ranks * (op.ranks - 1), "a gather receives (n-1)/n of the unit");
+  rule(op.bytes == size(op.unit, UnitBuffer::whole) / op.ranks * (op.ranks - 1),
+       "a gather receives (n-1)/n of the unit");
   me.copy = Copy::gathering;
   me.from_partial = op.from_partial;
 }
@@ -282,8 +290,8 @@ void Verifier::shrink(const Op& op) {
   rule(me.copy != Copy::gathering, "a unit is not shrunk while its gather is in flight");
   rule(me.copy == Copy::whole, "a unit that is shrunk is whole");
   rule(!me.in_use(), "a unit in use is not shrunk");
-  rule(policy.kind == AfterForward::Kind::shrink && op.ranks == policy.ranks && op.ranks > 1 && op.ranks < step_.shards &&
-           step_.shards % op.ranks == 0,
+  rule(policy.kind == AfterForward::Kind::shrink && op.ranks == policy.ranks && op.ranks > 1 &&
+           op.ranks < step_.shards && step_.shards % op.ranks == 0,
        "a shrink is to the ranks that the plan decided");
   rule(me.live(UnitBuffer::partial) > 0, "a shrink finds memory for its partial copy");
   rule(op.bytes == size(op.unit, UnitBuffer::whole), "a shrink has the bytes of the whole unit");

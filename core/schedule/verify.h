@@ -1,14 +1,17 @@
 #pragma once
 
-// Runs a stream of ops symbolically and says whether it is legal: no bytes, only what lies where, who uses it, and which
-// gradients a sum contains. It knows what each op means (op.h) and what the program does at each hook, and nothing of how
-// the scheduler arrives at its ops; so it finds the scheduler's mistakes. Not for use by two threads at once.
+// Runs a stream of ops symbolically and says whether it is legal: no bytes, only what lies where, who uses it, and
+// which gradients a sum contains. It knows what each op means (op.h) and what the program does at each hook, and
+// nothing of how the scheduler arrives at its ops; so it finds the scheduler's mistakes. Not for use by two threads at
+// once.
 //
 // The rules, each of which an error names:
-//   copies     whatever is computed on or read is whole, its gather waited for; nothing is freed or shrunk while in use or
+//   copies     whatever is computed on or read is whole, its gather waited for; nothing is freed or shrunk while in use
+//   or
 //              in flight; a gather over partial copies finds them; after `update` nothing is whole
 //   memory     every allocate has one release of the same bytes; after a step, `release` and `abandon` nothing is live
-//   gradients  each run's gradient is in the reduced shard exactly once, in the order of the runs, summed over all ranks,
+//   gradients  each run's gradient is in the reduced shard exactly once, in the order of the runs, summed over all
+//   ranks,
 //              divided once after the last addition; no gradient is dropped, except by `abandon`
 //   traffic    every op's ranks and bytes are those of the mesh and the unit
 
@@ -29,8 +32,8 @@ class Verifier {
  public:
   explicit Verifier(const Step& step);
 
-  // The ops that one hook caused. Throws Error(plan) with the op's place in the stream, its name, the unit, the hook and
-  // the rule: `op 17 "free", unit 3, hook "after forward": a unit in use is not freed`. Of no use after a throw.
+  // The ops that one hook caused. Throws Error(plan) with the op's place in the stream, its name, the unit, the hook
+  // and the rule: `op 17 "free", unit 3, hook "after forward": a unit in use is not freed`. Of no use after a throw.
   void apply(Hook hook, int unit, std::span<const Op> ops);
 
   // Live now and at the peak, beside what is resident; by the units' own sizes, not by what the ops say.
@@ -39,7 +42,12 @@ class Verifier {
   int64_t ops() const { return index_; }
 
  private:
-  enum class Copy : uint8_t { none, raw, gathering, whole };  // what the whole buffer holds; raw: allocated, not gathered
+  enum class Copy : uint8_t {
+    none,
+    raw,
+    gathering,
+    whole
+  };  // what the whole buffer holds; raw: allocated, not gathered
 
   // What a gradient memory contains: the gradients of these backward runs, each summed over `ranks` ranks.
   struct Sum {
@@ -100,14 +108,14 @@ class Verifier {
 
   const Step step_;
   std::vector<UnitState> states_;
-  int64_t index_ = 0;          // of the present op, from 0
-  const Op* op_ = nullptr;     // the present op; null at the hook's end
-  int checked_unit_ = -1;      // the unit that is looked at at the hook's end
+  int64_t index_ = 0;       // of the present op, from 0
+  const Op* op_ = nullptr;  // the present op; null at the hook's end
+  int checked_unit_ = -1;   // the unit that is looked at at the hook's end
   Hook hook_ = Hook::begin_step;
   int hook_unit_ = -1;
-  int marks_ = 0;              // the ops by which this hook's computation begins or ends; exactly one where it does
-  int in_flight_ = -1;         // the unit whose reduce or all-reduce is launched and not waited for
-  int next_run_ = 0;           // backward runs of this step, numbered in the order in which they finish
+  int marks_ = 0;       // the ops by which this hook's computation begins or ends; exactly one where it does
+  int in_flight_ = -1;  // the unit whose reduce or all-reduce is launched and not waited for
+  int next_run_ = 0;    // backward runs of this step, numbered in the order in which they finish
   bool in_step_ = false, updated_ = false;
   BytesByCategory live_{};
   int64_t live_sum_ = 0, peak_ = 0;

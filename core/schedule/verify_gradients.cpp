@@ -38,7 +38,8 @@ void Verifier::reduce(const Op& op) {
   rule(me.live(UnitBuffer::gradient) > 0 && !me.gradient.runs.empty(), "a reduce finds a gradient");
   rule(!me.gradient.spent, "a gradient is reduced once");
   rule(me.backwards == 0, "a gradient is complete when it is reduced");
-  rule(me.live(op.into_scratch ? UnitBuffer::reduce_scratch : UnitBuffer::gradient_shard) > 0, "a reduce finds memory for its result");
+  rule(me.live(op.into_scratch ? UnitBuffer::reduce_scratch : UnitBuffer::gradient_shard) > 0,
+       "a reduce finds memory for its result");
   rule(!(op.add && op.into_scratch), "a reduce into the scratch adds to nothing");
   rule(in_flight_ < 0, "a reduce is waited for before another unit's is launched");
   launch(op.unit);
@@ -67,13 +68,15 @@ Verifier::Sum& Verifier::all_reduce_input(const Op& op) {
 void Verifier::all_reduce(const Op& op) {
   UnitState& me = state(op.unit);
   rule(step_.replicas > 1 && op.ranks == step_.replicas, "an all-reduce is over the replicas");
-  rule(op.bytes == 2 * spec(op.unit).shard_bytes * (step_.replicas - 1) / step_.replicas, "an all-reduce receives 2(r-1)/r of the shard");
+  rule(op.bytes == 2 * spec(op.unit).shard_bytes * (step_.replicas - 1) / step_.replicas,
+       "an all-reduce receives 2(r-1)/r of the shard");
   Sum& input = all_reduce_input(op);
   rule(!input.runs.empty(), "an all-reduce finds its input");
   rule(!input.spent, "a gradient is reduced once");
   rule(!input.divided, "the divisor is applied after the last addition");
   rule(input.ranks == step_.shards, "replicas exchange each sum once");
-  rule(op.add == (&input != &me.shard && !me.shard.runs.empty()), "an all-reduce adds to the sum that is there, in place otherwise");
+  rule(op.add == (&input != &me.shard && !me.shard.runs.empty()),
+       "an all-reduce adds to the sum that is there, in place otherwise");
   rule(op.add || !op.into_scratch, "an all-reduce of the scratch adds to the sum that is there, in place otherwise");
   launch(op.unit);
   Sum sum = input;
@@ -97,7 +100,8 @@ void Verifier::adopt(const Op& op) {
   UnitState& me = state(op.unit);
   rule(step_.shards == 1, "only in a shard group of one is the gradient the shard");
   rule(in_flight_ != op.unit, "gradient memory stays until its reduce is waited for");
-  rule(me.live(UnitBuffer::gradient) > 0 && !me.gradient.runs.empty() && !me.gradient.spent, "an adopt finds a gradient");
+  rule(me.live(UnitBuffer::gradient) > 0 && !me.gradient.runs.empty() && !me.gradient.spent,
+       "an adopt finds a gradient");
   rule(me.backwards == 0, "a gradient is complete when it is reduced");
   rule(me.live(UnitBuffer::gradient_shard) == 0, "a sum is not overwritten");
   rule(op.bytes == spec(op.unit).shard_bytes, "an adopt has the bytes of the shard");
@@ -118,7 +122,8 @@ void Verifier::scale(const Op& op) {
 void Verifier::check_reduced(int unit) {
   const UnitState& me = state(unit);
   rule(in_flight_ < 0, "every reduce is waited for before the update");
-  rule(me.live(UnitBuffer::gradient) == 0 && me.live(UnitBuffer::reduce_scratch) == 0, "gradients are in the shard before the update");
+  rule(me.live(UnitBuffer::gradient) == 0 && me.live(UnitBuffer::reduce_scratch) == 0,
+       "gradients are in the shard before the update");
   rule(me.shard.runs == me.runs, "each run's gradient is in the reduced shard exactly once, in order");
   if (me.runs.empty()) return;
   rule(me.shard.ranks == step_.shards * step_.replicas, "a gradient is summed over all ranks");
@@ -132,7 +137,8 @@ void Verifier::rule(bool holds, const char* text) const {
 }
 
 void Verifier::fail(const char* text) const {
-  std::string where = op_ == nullptr ? "after op " + std::to_string(index_) : "op " + std::to_string(index_) + " \"" + name(op_->kind) + "\"";
+  std::string where = op_ == nullptr ? "after op " + std::to_string(index_)
+                                     : "op " + std::to_string(index_) + " \"" + name(op_->kind) + "\"";
   const int unit = op_ != nullptr && op_->kind != OpKind::update ? op_->unit : checked_unit_;
   if (unit >= 0) where += ", unit " + std::to_string(unit);
   throw Error(ErrorCode::plan, text, where + ", hook \"" + name(hook_) + "\"");

@@ -27,7 +27,7 @@ inline constexpr int kMaxPrefetch = 8;
 
 // One unit's decision. The defaults are the core's.
 struct Decision {
-  AfterForward after_forward;
+  AfterForward after_forward{};
   AfterBackward after_backward = AfterBackward::free;
   Reduce reduce = Reduce::each;
   int prefetch_forward = 1;   // places ahead in the forward order that are gathered, 0 … kMaxPrefetch

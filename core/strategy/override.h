@@ -15,8 +15,8 @@ template <class T>
 struct Given {
   T value{};
   std::string where{};  // "job.toml:14:1", "--unit h.3:reduce", "--no-reshard-after-forward"
-  // Command line only: the value of the job file's entry with the very same match that this one replaced, and its
-  // place: `"free" (job.toml:14:1)`. Entries with another match are compared unit by unit, in resolve.
+  // Command line only: what it replaced of the job file, with its place: `"free" (job.toml:14:1)`. Of a unit's fields
+  // this stays empty: which entry was beaten differs from unit to unit, and resolve sees it.
   std::optional<std::string> replaced{};
 
   bool operator==(const Given& other) const { return value == other.value; }  // the place is no part of the value

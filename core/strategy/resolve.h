@@ -19,9 +19,9 @@ namespace reshard {
 
 // The user's side. Places that begin with "--" are the command line's.
 struct UserWord {
-  std::span<const UnitOverride> units;
-  std::optional<Given<int>> shard_over;  // 0 = all ranks
-  std::optional<Given<AllReduce>> all_reduce;
+  std::span<const UnitOverride> units{};
+  std::optional<Given<int>> shard_over{};  // 0 = all ranks
+  std::optional<Given<AllReduce>> all_reduce{};
 };
 
 // `plugin`: the strategy's name, for origins and errors. Throws Error(plan) for a shard_over that does not divide the

@@ -1,0 +1,103 @@
+#include "reshard/app.h"
+
+#include <cstdio>
+#include <exception>
+#include <new>
+
+#include <fmt/format.h>
+
+#include "cli/command.h"
+#include "cli/compare_command.h"
+#include "cli/explain.h"
+#include "cli/json.h"
+#include "cli/loaded_job.h"
+#include "cli/output.h"
+#include "cli/plugins.h"
+#include "cli/train.h"
+#include "reshard/error.h"
+
+namespace reshard {
+namespace cli {
+namespace {
+
+int run_with_model(const CommandLine& line, const Face& face, Program& program, Output& output) {
+  const Request request{line, face, program};
+  if (line.print_job) {
+    const LoadedJob loaded = load_job(request);
+    Output(std::string()).print(print_job(loaded.job, loaded.tables));
+    return 0;
+  }
+  switch (line.command) {
+    case Command::train: return train(request, output);
+    case Command::explain: explain(request, output); return 0;
+    case Command::compare: compare_command(request, output); return 0;
+    default: return 0;
+  }
+}
+
+int run_line(const CommandLine& line, const Face& face, Program* program) {
+  Output output(line.json);
+  if (!line.help.empty()) {
+    output.print(line.help);
+    return 0;
+  }
+  check_writable(line.json);
+  switch (line.command) {
+    case Command::plugins_list: list_plugins(line, face, output); return 0;
+    case Command::plugins_describe: describe_plugin(line, face, output); return 0;
+    default: return program == nullptr ? 0 : run_with_model(line, face, *program, output);
+  }
+}
+
+// One line, whatever the text holds.
+void print_error(const std::string& program, const std::string& what) {
+  const bool colour = shows_colour(stderr);
+  const std::string line = error_line(colour ? Style{true}.bad(program) : program, what);
+  std::fputs(line.c_str(), stderr);
+}
+
+}  // namespace
+
+std::string error_line(const std::string& program, const std::string& what) {
+  std::string line = safe_text(what);
+  for (char& c : line)
+    if (c == '\n') c = ' ';
+  return fmt::format("{}: {}\n", program, line);
+}
+
+int run_command(int argc, char** argv, Face face, Program* program) {
+  try {
+    face.typed = argc > 0 ? argv[0] : face.name;
+    face.strategies = usable_strategies();
+    return run_line(parse(std::vector<std::string>(argv + std::min(argc, 1), argv + argc), face), face, program);
+  } catch (const Error& error) {
+    print_error(face.name, error.what());
+    return exit_code(error.code());
+  } catch (const std::bad_alloc&) {
+    print_error(face.name, "out of memory");
+  } catch (const std::exception& error) {
+    print_error(face.name, error.what());
+  } catch (...) {
+    print_error(face.name, "an exception of an unknown type");
+  }
+  return 1;
+}
+
+}  // namespace cli
+
+int app(int argc, char** argv, Program& program) {
+  cli::Face face;
+  try {
+    face.name = program.name();
+    face.summary = program.summary();
+    face.default_job = program.default_job();
+    for (const Program::Flag& flag : program.flags())
+      face.flags.push_back({flag.name, flag.value, flag.doc, flag.target});
+  } catch (const std::exception& error) {
+    std::fputs(cli::error_line(face.name.empty() ? "program" : face.name, error.what()).c_str(), stderr);
+    return 1;
+  }
+  return cli::run_command(argc, argv, std::move(face), &program);
+}
+
+}  // namespace reshard

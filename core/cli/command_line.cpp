@@ -1,0 +1,258 @@
+#include "cli/command_line.h"
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include "base/text.h"
+#include "cli/help.h"
+#include "reshard/error.h"
+
+namespace reshard::cli {
+namespace {
+
+[[noreturn]] void fail(const std::string& what, const std::string& remedy) {
+  throw Error(ErrorCode::config, what, "command line", remedy);
+}
+
+std::optional<int64_t> whole_number(const std::string& option, const std::string& text) {
+  if (text.empty()) return std::nullopt;
+  int64_t value = 0;
+  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (status != std::errc{} || end != text.data() + text.size())
+    fail(fmt::format("{} takes a whole number, not \"{}\"", option, text), "");
+  return value;
+}
+
+std::optional<int> whole_number(const std::string& option, const std::string& text, int least) {
+  const std::optional<int64_t> value = whole_number(option, text);
+  if (!value) return std::nullopt;
+  if (*value < least || *value > std::numeric_limits<int>::max())
+    fail(fmt::format("{} = {} is out of range", option, *value), fmt::format("give {} or more", least));
+  return static_cast<int>(*value);
+}
+
+std::vector<std::string> split(const std::string& text) {
+  std::vector<std::string> parts;
+  std::size_t at = 0;
+  while (at <= text.size()) {
+    const std::size_t comma = std::min(text.find(',', at), text.size());
+    if (comma > at) parts.push_back(text.substr(at, comma - at));
+    at = comma + 1;
+  }
+  return parts;
+}
+
+// One command's parser, what its options write into, and which command it is.
+struct Parser {
+  CLI::App* app = nullptr;
+  Command command = Command::none;
+};
+
+// Texts that are checked and converted after the parser has run.
+struct Raw {
+  std::string strategy, ranks, steps, reshard, strategies, blocks, block_steps;
+};
+
+// CLI11 hands an option that takes a list every following word; ours take one word each time they are given.
+CLI::Option* each(CLI::Option* option) {
+  return option->allow_extra_args(false);
+}
+
+class CommandLineParser {
+ public:
+  explicit CommandLineParser(const Face& face) : face_(face), app_(face.summary, face.name) {
+    app_.set_help_flag("-h,--help", "show this page");
+    app_.add_flag("--version", version_, "show the version");
+    app_.allow_extras();
+    parsers_.push_back({&app_, Command::none});
+    if (face.has_model) {
+      add_run(Command::train, "train", "train the model, and show what it cost");
+      add_run(Command::explain, "explain", "show the plan, who decided what, and what it will cost; nothing runs");
+      add_run(Command::compare, "compare", "let strategies take turns on one training state, or compare two runs");
+    }
+    add_plugins();
+  }
+
+  CommandLine parse(std::vector<std::string> arguments) {
+    std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
+    try {
+      app_.parse(arguments);
+    } catch (const CLI::CallForHelp&) {
+      return page();
+    } catch (const CLI::ParseError& error) {
+      fail(sentence(error.what()), fmt::format("see {} --help", command_text()));
+    }
+    if (version_) {
+      line_.help = version_line(face_);
+      return line_;
+    }
+    refuse_unknown();
+    finish();
+    return line_;
+  }
+
+ private:
+  void add_run(Command command, const std::string& name, const std::string& summary) {
+    CLI::App* app = add(&app_, command, name, summary);
+    const bool compare = command == Command::compare;
+    auto* files =
+        app->add_option("JOB", line_.files, compare ? "a job file, or two finished runs: A.json B.json" : "a job file");
+    files->type_name("")->expected(0, 1000);  // how many make sense is checked below
+    if (compare || command == Command::explain)
+      app->add_option(
+             "--strategies", raw_.strategies,
+             compare ? "the arms: strategies, or variants of the job, first the one that the others are compared with"
+                     : "predict several side by side: strategies, or variants of the job")
+          ->type_name("A,B,…");
+    if (compare) {
+      app->add_option("--blocks", raw_.blocks, "turns of each strategy (default 4)")->type_name("N");
+      app->add_option("--block-steps", raw_.block_steps, "steps of a turn; the first is not timed (default 5)")
+          ->type_name("N");
+    } else {
+      app->add_option("--strategy", raw_.strategy, "another strategy than the job's: a name, or the path of a .so")
+          ->type_name("NAME");
+    }
+    app->add_option("--ranks", raw_.ranks, "over the job's [mesh] ranks")->type_name("N");
+    app->add_option("--steps", raw_.steps,
+                    compare ? "steps of the run, divided among the turns" : "over the job's [train] steps")
+        ->type_name("N");
+    each(app->add_option("--set", line_.overrides.set, "any key of the job, as in TOML; may be repeated"))
+        ->type_name("a.b.c=value");
+    each(app->add_option("--unit", line_.overrides.units,
+                         "one unit's decision (a name, a glob, or root); may be repeated"))
+        ->type_name("NAME:key=value");
+    app->add_flag("--reshard-after-forward", raw_.reshard,
+                  "free every unit after its forward; =k: shrink it to groups of k ranks")
+        ->type_name("[=k]");
+    app->add_flag("--no-reshard-after-forward", line_.overrides.no_reshard_after_forward,
+                  "keep every unit whole after its forward");
+    for (const ProgramFlag& flag : face_.flags)
+      app->add_option(flag.name, *flag.target, flag.doc)->type_name(flag.value);
+    app->add_flag("--print-job", line_.print_job, "print the resolved job as TOML, and do nothing else");
+    add_json(app);
+  }
+
+  void add_plugins() {
+    CLI::App* plugins = add(&app_, Command::plugins, "plugins", "list the strategies that are installed, describe one");
+    plugins->require_subcommand(0, 1);
+    CLI::App* list =
+        add(plugins, Command::plugins_list, "list", "every strategy that is found, and where; runs none of them");
+    add_json(list);
+    CLI::App* describe =
+        add(plugins, Command::plugins_describe, "describe", "one strategy's summary, version and options");
+    describe->add_option("NAME", line_.name, "a strategy's name, or the path of a .so")->type_name("");
+    add_json(describe);
+  }
+
+  CLI::App* add(CLI::App* parent, Command command, const std::string& name, const std::string& summary) {
+    CLI::App* app = parent->add_subcommand(name, summary);
+    app->set_help_flag("-h,--help", "show this page");
+    app->allow_extras();
+    parsers_.push_back({app, command});
+    return app;
+  }
+
+  void add_json(CLI::App* app) {
+    app->add_option("--json", line_.json, "write everything that the tables show as JSON; - = stdout, and no tables")
+        ->type_name("FILE");
+  }
+
+  // The innermost command that was given.
+  const Parser& given() const {
+    const Parser* innermost = &parsers_.front();
+    for (const Parser& parser : parsers_)
+      if (parser.app->parsed()) innermost = &parser;
+    return *innermost;
+  }
+
+  CommandLine page() {
+    const Parser& parser = given();
+    line_.command = parser.command;
+    line_.help = help_page(parser.command, *parser.app, face_);
+    return line_;
+  }
+
+  std::string command_text() const {
+    const Parser& parser = given();
+    switch (parser.command) {
+      case Command::none: return face_.name;
+      case Command::plugins_list:
+      case Command::plugins_describe: return face_.name + " plugins " + parser.app->get_name();
+      default: return face_.name + " " + parser.app->get_name();
+    }
+  }
+
+  void refuse_unknown() const {
+    for (const Parser& parser : parsers_) {
+      const std::vector<std::string> extras = parser.app->remaining(false);
+      if (extras.empty()) continue;
+      const std::string word = extras.front();
+      const bool option = word.size() > 1 && word[0] == '-';
+      const auto commands = parser.app->get_subcommands([](const CLI::App*) { return true; });
+      if (!option && commands.empty())
+        fail(fmt::format("\"{}\" is one argument too many", word), fmt::format("see {} --help", command_text()));
+      std::vector<std::string> known;
+      if (option) {
+        for (const CLI::Option* one : parser.app->get_options())
+          if (!one->get_lnames().empty()) known.push_back("--" + one->get_lnames().front());
+      } else {
+        for (const CLI::App* one : commands) known.push_back(one->get_name());
+      }
+      const std::string name = option ? word.substr(0, word.find('=')) : word;
+      const std::string near = base::nearest(name, known);
+      fail(fmt::format("unknown {} {}", option ? "option" : "command", name),
+           near.empty() ? fmt::format("see {} --help", command_text()) : fmt::format("did you mean {}?", near));
+    }
+  }
+
+  void finish() {
+    line_.command = given().command;
+    if (line_.command == Command::none)
+      fail("no command is given",
+           face_.has_model ? fmt::format("one of train, explain, compare and plugins; see {} --help", face_.name)
+                           : fmt::format("see {} --help", face_.name));
+    if (line_.command == Command::plugins)
+      fail("no command of plugins is given", fmt::format("list or describe; see {} plugins --help", face_.name));
+    if (line_.command == Command::plugins_describe && line_.name.empty())
+      fail("no strategy is named", fmt::format("{} plugins list shows them", face_.name));
+    const std::size_t most = line_.command == Command::compare ? 2 : 1;
+    if (line_.files.size() > most)
+      fail(fmt::format("\"{}\" is one argument too many", line_.files[most]),
+           fmt::format("see {} --help", command_text()));
+    if (!raw_.strategy.empty()) line_.overrides.strategy = raw_.strategy;
+    line_.overrides.ranks = whole_number("--ranks", raw_.ranks);
+    line_.overrides.steps = whole_number("--steps", raw_.steps);
+    line_.blocks = whole_number("--blocks", raw_.blocks, 1);
+    line_.block_steps = whole_number("--block-steps", raw_.block_steps, 2);
+    line_.strategies = split(raw_.strategies);
+    // A flag that was given without a value reads "true".
+    if (!raw_.reshard.empty()) line_.overrides.reshard_after_forward = raw_.reshard == "true" ? "" : raw_.reshard;
+  }
+
+  // CLI11's "--ranks: 1 required N missing" and "--ranks: At Most 1 required but received 2" in our words.
+  static std::string sentence(const std::string& text) {
+    const std::string option = text.substr(0, text.find(':'));
+    if (text.ends_with("missing")) return option + " takes a value, and none is given";
+    if (text.find("At Most") != std::string::npos) return option + " is given more than once";
+    return text;
+  }
+
+  const Face& face_;
+  CLI::App app_;
+  std::vector<Parser> parsers_;
+  CommandLine line_;
+  Raw raw_;
+  bool version_ = false;
+};
+
+}  // namespace
+
+CommandLine parse(const std::vector<std::string>& arguments, const Face& face) {
+  return CommandLineParser(face).parse(arguments);
+}
+
+}  // namespace reshard::cli

@@ -1,0 +1,48 @@
+#pragma once
+
+// What the user typed, as plain values. Parsing is all that happens here: nothing is read, nothing is run.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "config/override.h"
+
+namespace reshard::cli {
+
+enum class Command { none, train, explain, compare, plugins, plugins_list, plugins_describe };
+
+// An option that the program adds to train, explain and compare.
+struct ProgramFlag {
+  std::string name, value, doc;  // "--from", "FILE", …
+  std::string* target = nullptr;
+};
+
+// Who is asked: it decides which commands there are, and help speaks of it.
+struct Face {
+  std::string name;         // in errors: "gpt"
+  std::string typed;        // argv[0], for examples and hints: "build/bin/gpt"
+  std::string summary;      // one line
+  std::string default_job;  // empty: none
+  bool has_model = true;    // false: plugins is the only command
+  std::vector<ProgramFlag> flags;
+  std::vector<std::string> strategies;  // installed ones, for examples; the first ones are shown
+};
+
+struct CommandLine {
+  Command command = Command::none;
+  std::vector<std::string> files;  // JOB; of compare also two finished runs' JSON
+  config::Overrides overrides;
+  std::vector<std::string> strategies;  // --strategies, split at commas
+  std::optional<int> blocks, block_steps;
+  bool print_job = false;
+  std::string json;  // --json: a path, "-" = stdout, empty = none
+  std::string name;  // plugins describe NAME
+  std::string help;  // not empty: print this and do nothing else (--help, --version)
+};
+
+// Throws Error(config) at "command line" for what it does not understand, with the nearest option or command.
+CommandLine parse(const std::vector<std::string>& arguments, const Face& face);
+
+}  // namespace reshard::cli

@@ -1,0 +1,116 @@
+#include "cli/compare_command.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "cli/arms.h"
+#include "cli/compare_text.h"
+#include "cli/hints.h"
+#include "cli/interrupt.h"
+#include "cli/progress.h"
+#include "reshard/compare.h"
+#include "reshard/error.h"
+
+namespace reshard::cli {
+namespace {
+
+std::vector<Arm> arms_of(const Request& request, const Job& job) {
+  if (request.line.strategies.size() < 2) {
+    const std::string hint = compare_hint(request.face, job, request.line.strategies);
+    throw Error(ErrorCode::config,
+                request.line.strategies.empty() ? "no strategies are given to compare"
+                                                : "only one strategy is given to compare",
+                "command line", hint.empty() ? "name two or more, as in --strategies A,B" : "as in: " + hint);
+  }
+  std::vector<Arm> arms;
+  for (const std::string& name : request.line.strategies) arms.push_back(make_arm(job, name));
+  return arms;
+}
+
+// --steps N is what the run with turns may take; the turns divide it.
+int blocks_of(const Request& request, std::size_t arms, int block_steps) {
+  const CommandLine& line = request.line;
+  const CompareOptions defaults;
+  if (!line.overrides.steps) return line.blocks.value_or(defaults.blocks);
+  if (line.blocks)
+    throw Error(ErrorCode::config, "--steps and --blocks both say how long the run is", "command line",
+                "give one of them");
+  const int64_t round = static_cast<int64_t>(arms) * block_steps;
+  if (*line.overrides.steps < round)
+    throw Error(ErrorCode::config,
+                fmt::format("--steps = {} is less than one round: {} strategies × {} steps = {}", *line.overrides.steps,
+                            arms, block_steps, round),
+                "command line", "give more steps, or a smaller --block-steps");
+  return static_cast<int>(std::min<int64_t>(*line.overrides.steps / round, 1'000'000));
+}
+
+// One rank's training by a Trainer, as compare() wants it.
+Training training_of(Program& program, const Job& job) {
+  return [&program, &job](Runtime& runtime) {
+    const std::shared_ptr<Trainer> trainer = program.trainer(job, runtime);
+    trainer->fill(runtime);
+    return [trainer, &runtime](MicroBatch at) { return trainer->micro_batch(runtime, at); };
+  };
+}
+
+std::string title_text(const CompareOptions& options, const Job& job, const Style& style) {
+  std::vector<std::string> names;
+  for (const Arm& arm : options.arms) names.push_back(arm.name);
+  const int ranks = rank_count(job);
+  return fmt::format(
+      "{} in turns on one training state\n\n"
+      "  {} {}, {} {}; {} {} of {} steps each, the first of a turn not timed\n"
+      "  before that, as many steps of {} alone, for the bits\n\n",
+      style.strong(base::list_text(names)), ranks, ranks == 1 ? "rank" : "ranks", job.train.microbatches,
+      job.train.microbatches == 1 ? "micro-batch" : "micro-batches", options.blocks,
+      options.blocks == 1 ? "turn" : "turns", options.block_steps, names.front());
+}
+
+}  // namespace
+
+void compare_command(const Request& request, Output& output) {
+  if (request.line.files.size() == 2) return compare_files(request, output);
+  const LoadedJob loaded = load_job(request);
+  const Job& job = loaded.job;
+  CompareOptions options;
+  options.arms = arms_of(request, job);
+  options.block_steps = request.line.block_steps.value_or(options.block_steps);
+  options.blocks = blocks_of(request, options.arms.size(), options.block_steps);
+  const Model model = load_model(request, loaded);
+  optimizer_states(request, job);  // refuses a program's optimizer that does not exist
+  if (job.optimizer.name == "program") options.optimizer = [&] { return program_optimizer(request.program, job); };
+
+  LiveLine live(output.text_file(), output.terminal());
+  // The title waits for the first step: what is wrong with the arms is said before it.
+  options.progress = [&, titled = false](int64_t done, int64_t total) mutable {
+    if (!std::exchange(titled, true)) output.print(title_text(options, job, output.style()));
+    live.show(fmt::format("  {} of {} steps", base::count_text(done), base::count_text(total)));
+  };
+  Comparison comparison;
+  {
+    const Interrupt interrupt;
+    options.stop = [&] { return interrupt.came(); };
+    comparison = compare(job, model, options, training_of(request.program, job));
+  }
+  live.clear();
+
+  const Samples samples{request.program.samples_per_step(job), request.program.sample_unit()};
+  Json json{{"program", request.face.name}, {"command", "compare"}};
+  json.update(to_json(comparison, samples));
+  json["job"] = to_json(job, loaded.tables);
+  write_json(request.line.json, json);
+  const Style& style = output.style();
+  output.print(costs_text(comparison, samples, style) + "\n" + peaks_text(comparison, style) + "\n" +
+               bits_text(comparison, style) + "\n");
+  if (const std::string same = same_plans_text(comparison); !same.empty()) output.print(same + "\n");
+  const auto fastest =
+      std::min_element(comparison.arms.begin(), comparison.arms.end(),
+                       [](const ArmResult& a, const ArmResult& b) { return a.median_seconds < b.median_seconds; });
+  const auto which = static_cast<std::size_t>(fastest - comparison.arms.begin());
+  output.print(next_line(explain_hint(request.face, job, options.arms[which].choice.plugin)));
+}
+
+}  // namespace reshard::cli

@@ -1,0 +1,70 @@
+#pragma once
+
+// The two runs of a comparison: the reference, which runs the first arm alone, and the one whose steps the arms share
+// in turns. Both have the same number of steps and the same learning rates.
+
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cli/arms.h"
+#include "reshard/compare.h"
+
+namespace reshard::cli {
+
+struct CompareRun {
+  const CompareOptions& options;
+  const Model& model;
+  const Training& training;
+  std::vector<int> turns;   // arms in the order in which they take turns
+  int64_t total_steps = 0;  // of both runs
+};
+
+// Parameters that wait for the second run in a file without a name, which the system removes: a model need not fit
+// into memory twice.
+class ParameterFile {
+ public:
+  ParameterFile();  // throws Error(io)
+  void append(const std::vector<float>& values);
+  std::vector<float> next(std::size_t count);  // in the order of append(); rewind() first
+  void rewind();
+
+ private:
+  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_;
+};
+
+struct Reference {
+  std::vector<double> losses;
+  ParameterFile parameters;  // of all units, in the model's order
+};
+
+// One step of the run with turns, as the first rank knows it after exchanging with the others.
+struct TurnStep {
+  int arm = 0, block = 0;
+  bool timed = false;
+  double loss = 0;
+  double seconds = 0;          // the slowest rank's
+  double seconds_exposed = 0;  // the first rank's
+};
+
+struct ArmMeasured {
+  MemoryPeak peak;
+  TrafficByOp traffic;  // of all timed steps
+  int64_t timed_steps = 0;
+};
+
+struct Measured {
+  std::vector<TurnStep> steps;
+  std::vector<ArmMeasured> arms;
+  bool parameters_identical = true;
+  double largest_difference = 0;  // relative to the parameter's largest absolute value
+  std::string differing_parameter;
+};
+
+// Both launch ranks, and throw what ended them. Error(interrupted) when options.stop said so.
+void run_reference(const CompareRun& run, const Job& job, Reference& reference);
+void run_turns(const CompareRun& run, const std::vector<PlannedArm>& arms, Reference& reference, Measured& measured);
+
+}  // namespace reshard::cli

@@ -1,0 +1,139 @@
+#include "cli/help.h"
+
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include "cli/output.h"
+
+namespace reshard::cli {
+namespace {
+
+using Example = std::pair<std::string, std::string>;  // what is typed after the program, and what it does
+
+std::string option_text(const CLI::Option& option) {
+  std::string text;
+  for (const std::string& name : option.get_snames()) text += "-" + name + ", ";
+  for (const std::string& name : option.get_lnames()) text += "--" + name + ", ";
+  text.resize(text.size() - 2);
+  const std::string value = option.get_type_name();
+  if (value.empty()) return text;
+  return text + (value[0] == '[' ? "" : " ") + value;
+}
+
+std::string options_text(const CLI::App& app) {
+  std::vector<std::vector<std::string>> rows;
+  for (const CLI::Option* option : app.get_options())
+    if (!option->get_positional()) rows.push_back({option_text(*option), option->get_description()});
+  return rows_text(rows, "  ");
+}
+
+std::string commands_text(const CLI::App& app) {
+  std::vector<std::vector<std::string>> rows;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
+    rows.push_back({command->get_name(), command->get_description()});
+  return rows_text(rows, "  ");
+}
+
+// Strategies for the examples: installed ones where there are any.
+struct Names {
+  std::string one, other, all;
+};
+
+Names example_names(const Face& face) {
+  const auto& found = face.strategies;
+  if (found.size() < 2) return {"NAME", "OTHER", "NAME,OTHER"};
+  std::string all = found[0];
+  for (std::size_t i = 1; i < std::min<std::size_t>(3, found.size()); ++i) all += "," + found[i];
+  return {found[0], found[1], all};
+}
+
+std::vector<Example> examples(Command command, const Face& face) {
+  const std::string job = face.default_job.empty() ? "job.toml" : face.default_job;
+  const Names names = example_names(face);
+  switch (command) {
+    case Command::none:
+      if (!face.has_model) return {{"plugins list", ""}, {"plugins describe " + names.one, ""}};
+      return {{"train " + job, ""},
+              {"explain " + job + " --strategy " + names.one, ""},
+              {"compare " + job + " --strategies " + names.all, ""},
+              {"plugins list", ""}};
+    case Command::train:
+      return {{"train " + job, "as the job says"},
+              {"train " + job + " --strategy " + names.other + " --ranks 4", "another strategy, more ranks"},
+              {"train " + job + " --set optimizer.lr=3e-4 --steps 50", "any key of the job"},
+              {"train " + job + " --print-job", "every key with its value, commented"},
+              {"train " + job + " --json run.json", "numbers for a plot, or for compare"}};
+    case Command::explain:
+      return {{"explain " + job, "the job's plan"},
+              {"explain " + job + " --unit root:after_forward=keep", "what would keeping the root cost?"},
+              {"explain " + job + " --no-reshard-after-forward --set memory.budget='\"64 MiB\"'", "would it fit?"},
+              {"explain " + job + " --strategies " + names.all, "side by side"}};
+    case Command::compare:
+      return {{"compare " + job + " --strategies " + names.all, "paired timings, peaks, bits"},
+              {"compare " + job + " --strategies " + names.one + "," + names.other + " --blocks 8",
+               "more turns, less noise"},
+              {"compare a.json b.json", "two finished runs (train --json), unpaired"}};
+    case Command::plugins:
+    case Command::plugins_list: return {{"plugins list", ""}, {"plugins list --json -", ""}};
+    case Command::plugins_describe:
+      return {{"plugins describe " + names.one, ""},
+              {"plugins describe ./acme_mine.so", "a file that no folder holds"}};
+  }
+  return {};
+}
+
+std::string usage(Command command, const Face& face) {
+  switch (command) {
+    case Command::none: return "COMMAND [options]";
+    case Command::train: return "train [JOB] [options]";
+    case Command::explain: return "explain [JOB] [options]";
+    case Command::compare:
+      return fmt::format("compare [JOB] --strategies A,B[,…] [options]\n       {} compare A.json B.json", face.typed);
+    case Command::plugins: return "plugins COMMAND";
+    case Command::plugins_list: return "plugins list [options]";
+    case Command::plugins_describe: return "plugins describe NAME [options]";
+  }
+  return "";
+}
+
+std::string note(Command command, const Face& face) {
+  const bool job = command == Command::train || command == Command::explain || command == Command::compare;
+  if (job && !face.default_job.empty()) return fmt::format("Without JOB it is {}.\n", face.default_job);
+  if (command == Command::none)
+    return fmt::format(
+        "{} COMMAND --help shows a command's options.\n"
+        "Exit codes: 0 done, 1 failed, 2 the input must be mended, 130 interrupted.\n",
+        face.name);
+  return "";
+}
+
+std::string examples_text(Command command, const Face& face) {
+  std::string text;
+  for (const auto& [typed, does] : examples(command, face)) {
+    const std::string line = fmt::format("  {} {}", face.typed, typed);
+    text += does.empty() ? line + "\n" : fmt::format("{}\n      {}\n", line, does);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string help_page(Command command, const CLI::App& app, const Face& face) {
+  const bool top = command == Command::none;
+  std::string text = fmt::format("{}: {}\n\nusage: {} {}\n", top ? face.name : face.name + " " + app.get_name(),
+                                 app.get_description(), face.typed, usage(command, face));
+  if (const std::string commands = commands_text(app); !commands.empty()) text += "\ncommands\n" + commands;
+  text += "\noptions\n" + options_text(app);
+  if (const std::string more = note(command, face); !more.empty()) text += "\n" + more;
+  return text + "\nexamples\n" + examples_text(command, face);
+}
+
+std::string version_line(const Face& face) {
+  const std::string version = fmt::format("reshard {}", RESHARD_VERSION);
+  return (face.name == "reshard" ? version : fmt::format("{} ({})", face.name, version)) + "\n";
+}
+
+}  // namespace reshard::cli

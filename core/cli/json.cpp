@@ -1,0 +1,169 @@
+#include "cli/json.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "config/job_tables.h"
+#include "strategy/decision.h"
+
+namespace reshard::cli {
+namespace {
+
+Json origin_json(const Origin& origin) {
+  Json json{{"by", who(origin)}};
+  if (!origin.reason.empty()) json["reason"] = origin.reason;
+  if (!origin.replaced.empty()) json["replaced"] = origin.replaced;
+  return json;
+}
+
+// What a decision's value is in JSON: TOML's word, a number where TOML has one.
+Json value_json(const Decision& decision, Field field) {
+  const std::string text = value_text(decision, field);
+  const Json number = Json::parse(text, nullptr, false);
+  return number.is_number() ? number : Json(text);
+}
+
+Json unit_json(const UnitPlan& unit, const engine::UnitBytes& bytes) {
+  Json json{{"name", unit.name}, {"bytes", bytes.whole}, {"shard_bytes", bytes.shard}, {"saved_bytes", bytes.saved}};
+  json["owns_parameters"] = unit.owns_parameters;
+  for (int f = 0; f < kFields; ++f) {
+    const auto field = static_cast<Field>(f);
+    Json& value = json[name(field)];
+    value = origin_json(unit.origin(field));
+    value["value"] = value_json(unit.decision, field);
+  }
+  return json;
+}
+
+// A value of a table as TOML spells it. What core/config writes of scalars and lists is JSON, too.
+Json toml_value(const std::string& text) {
+  if (text.empty()) return nullptr;
+  Json json = Json::parse(text, nullptr, false);
+  return json.is_discarded() ? Json(text) : json;
+}
+
+void add_table(const Table& table, Json& values, Json& places) {
+  Json* at = &values;
+  std::size_t begin = 0;
+  while (begin <= table.name().size()) {  // "optimizer.schedule" is a table in a table
+    const std::size_t dot = std::min(table.name().find('.', begin), table.name().size());
+    at = &(*at)[table.name().substr(begin, dot - begin)];
+    begin = dot + 1;
+  }
+  for (const std::string& key : table.keys()) {
+    (*at)[key] = toml_value(table.text(key));
+    places[table.name() + "." + key] = table.where(key);
+  }
+}
+
+std::FILE* open_json(const std::string& file, const char* mode) {
+  std::FILE* out = std::fopen(file.c_str(), mode);
+  if (out == nullptr)
+    throw Error(ErrorCode::io, fmt::format("cannot write the JSON: {}", std::strerror(errno)), file,
+                "check the folder of --json");
+  return out;
+}
+
+}  // namespace
+
+std::string hex_text(double value) {
+  return fmt::format("{:a}", value);
+}
+
+Json to_json(const MemoryPeak& peak) {
+  Json json{{"total", peak.total()}, {"unit", peak.unit}, {"moment", peak.moment}};
+  for (int c = 0; c < kMemoryCategories; ++c)
+    json["by_category"][name(static_cast<MemoryCategory>(c))] = peak.bytes[static_cast<std::size_t>(c)];
+  return json;
+}
+
+Json to_json(const Traffic& traffic) {
+  return {{"count", traffic.count},
+          {"bytes", traffic.bytes},
+          {"seconds", traffic.seconds},
+          {"seconds_exposed", traffic.seconds_exposed}};
+}
+
+Json to_json(const TrafficByOp& traffic) {
+  return {{"gather", to_json(traffic.gather)},
+          {"shrink", to_json(traffic.shrink)},
+          {"reduce", to_json(traffic.reduce)},
+          {"all_reduce", to_json(traffic.all_reduce)},
+          {"relay", to_json(traffic.relay)}};
+}
+
+Json to_json(const Report& report) {
+  return {{"strategy", report.strategy},
+          {"strategy_version", report.strategy_version},
+          {"strategy_file", report.strategy_file},
+          {"plan_hash", report.plan_hash},
+          {"ranks", report.ranks},
+          {"shards", report.shards},
+          {"steps", report.steps},
+          {"forward_only_passes", report.forward_only_passes},
+          {"prefetches_unused", report.prefetches_unused},
+          {"order_deviations", report.order_deviations},
+          {"system_bytes", report.system_bytes},
+          {"system_allocations", report.system_allocations}};
+}
+
+Json to_json(const Error& error) {
+  return {
+      {"code", name(error.code())}, {"what", error.message()}, {"where", error.where()}, {"remedy", error.remedy()}};
+}
+
+Json to_json(const engine::PlannedStrategy& planned) {
+  const Plan& plan = planned.plan;
+  Json json{
+      {"strategy", planned.name}, {"version", planned.version}, {"file", planned.file}, {"summary", planned.summary}};
+  json["hash"] = plan.hash();
+  json["ranks"] = plan.ranks;
+  json["shards"] = plan.shards;
+  json["replicas"] = plan.replicas();
+  json["shard_over"] = origin_json(plan.shard_over_origin);
+  json["shard_over"]["value"] = plan.shards;
+  json["all_reduce"] = origin_json(plan.all_reduce_origin);
+  json["all_reduce"]["value"] = value_text(plan.all_reduce);
+  json["units"] = Json::array();
+  for (std::size_t u = 0; u < plan.units.size(); ++u)
+    json["units"].push_back(unit_json(plan.units[u], planned.units[u]));
+  json["traffic_per_step"] = to_json(planned.traffic);
+  json["predicted_peak"] = to_json(planned.peak);
+  json["kept"] = Json::array();
+  for (const engine::KeptUnit& kept : planned.kept)
+    json["kept"].push_back(
+        {{"unit", plan.units[static_cast<std::size_t>(kept.unit)].name}, {"peak_bytes", kept.peak_bytes}});
+  json["notes"] = plan.notes;
+  json["log"] = planned.log;
+  return json;
+}
+
+Json to_json(const Job& job, const Tables& program) {
+  Job copy = job;  // tables bind to fields that can be written
+  Json values = Json::object(), places = Json::object();
+  for (const Table& table : config::job_tables(copy)) add_table(table, values, places);
+  for (const Table& table : program) add_table(table, values, places);
+  values["file"] = job.file;
+  values["where"] = std::move(places);
+  values["toml"] = print_job(job, program);
+  return values;
+}
+
+void check_writable(const std::string& file) {
+  if (!file.empty() && file != "-") std::fclose(open_json(file, "ab"));
+}
+
+void write_json(const std::string& file, const Json& json) {
+  if (file.empty()) return;
+  const std::string text = json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  std::FILE* out = file == "-" ? stdout : open_json(file, "wb");
+  bool written = std::fwrite(text.data(), 1, text.size(), out) == text.size();
+  written = (out == stdout ? std::fflush(out) : std::fclose(out)) == 0 && written;
+  if (!written) throw Error(ErrorCode::io, "cannot write the JSON: the disk may be full", file);
+}
+
+}  // namespace reshard::cli

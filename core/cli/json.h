@@ -1,0 +1,43 @@
+#pragma once
+
+// What the tables show, as JSON: one function per value. Keys keep the order in which they are written. A number that
+// is no number is null; bytes are bytes, times are seconds.
+
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "engine/planning.h"
+#include "reshard/error.h"
+#include "reshard/job.h"
+#include "reshard/report.h"
+#include "reshard/table.h"
+
+namespace reshard::cli {
+
+using Json = nlohmann::ordered_json;
+
+// Bits that survive: an fp64 as printf's %a writes it, "0x1.63b2p+2".
+std::string hex_text(double value);
+inline constexpr const char* kHexFormat = "fp64, as printf %a writes it";
+
+Json to_json(const MemoryPeak& peak);  // {"total", "unit", "moment", "by_category": {…}}
+Json to_json(const Traffic& traffic);
+Json to_json(const TrafficByOp& traffic);
+Json to_json(const Report& report);
+Json to_json(const Error& error);
+
+// The plan with its price: strategy, hash, traffic and peak predicted, and per unit every value with who decided it.
+Json to_json(const engine::PlannedStrategy& planned);
+
+// Every key of every table, `{"train": {"steps": 200}, …}`, and under "where" where each was given; "toml" is the whole
+// job as --print-job prints it.
+Json to_json(const Job& job, const Tables& program);
+
+// Finds out before a long run that the file of --json can be written; leaves an empty one. Throws Error(io).
+void check_writable(const std::string& file);
+
+// Writes `json` to the file that --json named, "-" = stdout; does nothing when it is empty. Throws Error(io).
+void write_json(const std::string& file, const Json& json);
+
+}  // namespace reshard::cli

@@ -1,0 +1,83 @@
+#include "cli/loaded_job.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "base/math.h"
+#include "base/text.h"
+#include "config/override.h"
+#include "reshard/error.h"
+
+namespace reshard::cli {
+namespace {
+
+std::string job_file(const Request& request) {
+  if (!request.line.files.empty()) return request.line.files.front();
+  const std::string& fallback = request.face.default_job;
+  std::error_code status;
+  if (!fallback.empty() && std::filesystem::exists(fallback, status)) return fallback;
+  throw Error(
+      ErrorCode::config,
+      fallback.empty() ? "no job file is given" : fmt::format("no job file is given, and {} is not here", fallback),
+      "command line", fmt::format("name one, as in {} train job.toml", request.face.typed));
+}
+
+void check_batch(const Job& job) {
+  const int64_t parts = int64_t{rank_count(job)} * job.train.microbatches;
+  if (job.train.global_batch % parts == 0) return;
+  std::string remedy = "use a multiple of " + std::to_string(parts);
+  if (job.train.global_batch <= 4096) {
+    const auto divisors = base::divisors(static_cast<int>(job.train.global_batch));
+    remedy += ", or ranks × micro-batches that make one of " + base::list_text(divisors);
+  }
+  throw Error(ErrorCode::config,
+              fmt::format("train.global_batch = {} does not divide among {} ranks × {} micro-batches = {}",
+                          job.train.global_batch, rank_count(job), job.train.microbatches, parts),
+              job.where("train.global_batch"), remedy);
+}
+
+}  // namespace
+
+LoadedJob load_job(const Request& request) {
+  LoadedJob loaded;
+  request.program.declare(loaded.tables);
+  loaded.job = read_job(job_file(request), loaded.tables);
+  config::apply(request.line.overrides, loaded.job, loaded.tables);
+  return loaded;
+}
+
+Model load_model(const Request& request, const LoadedJob& loaded) {
+  check_batch(loaded.job);
+  return request.program.model(loaded.job, loaded.tables);
+}
+
+int rank_count(const Job& job) {
+  return std::max(1, job.mesh.ranks);
+}
+
+std::unique_ptr<Optimizer> program_optimizer(Program& program, const Job& job) {
+  if (job.optimizer.name != "program") return nullptr;
+  std::unique_ptr<Optimizer> optimizer = program.optimizer(job);
+  if (!optimizer)
+    throw Error(ErrorCode::config, fmt::format("{} brings no optimizer of its own", program.name()),
+                job.where("optimizer.name"), "use \"adamw\" or \"sgd\"");
+  return optimizer;
+}
+
+int optimizer_states(const Request& request, const Job& job) {
+  const std::unique_ptr<Optimizer> own = program_optimizer(request.program, job);
+  return own ? static_cast<int>(own->state_names().size()) : engine::optimizer_states(job);
+}
+
+Job with_strategy(Job job, const StrategyChoice& choice) {
+  job.strategy.plugin = choice.plugin;
+  job.places["strategy.plugin"] = choice.where;
+  // Options stand under the strategy's name, which is the file's stem.
+  const std::string name = std::filesystem::path(choice.plugin).stem().string();
+  for (const auto& [key, value] : choice.options) job.strategy.options[name].insert_or_assign(key, value);
+  return job;
+}
+
+}  // namespace reshard::cli

@@ -1,0 +1,44 @@
+#pragma once
+
+// From what the user typed to a job, and to its model: the first half of every command that needs one.
+
+#include <string>
+
+#include "cli/command_line.h"
+#include "engine/planning.h"
+#include "reshard/app.h"
+
+namespace reshard::cli {
+
+// What every command is given: the user's words, the program, and who it is.
+struct Request {
+  const CommandLine& line;
+  const Face& face;
+  Program& program;
+};
+
+struct LoadedJob {
+  Job job;
+  Tables tables;  // the program's own; bound to the program's fields
+};
+
+// Reads the job file (JOB, or the program's default) and applies the command line. Throws Error(config).
+LoadedJob load_job(const Request& request);
+
+// Checks what every program has in common (the batch divides), and asks the program for its model. Throws Error.
+Model load_model(const Request& request, const LoadedJob& loaded);
+
+// The ranks that this job will run on.
+int rank_count(const Job& job);
+
+// State tensors per parameter of the optimizer that will run; of the program's own where the job says so.
+int optimizer_states(const Request& request, const Job& job);
+
+// What the runtime takes: null for the built-in ones. Throws Error(config) when the job asks for the program's and
+// there is none.
+std::unique_ptr<Optimizer> program_optimizer(Program& program, const Job& job);
+
+// The job with another strategy: plugin, options and place are the choice's.
+Job with_strategy(Job job, const StrategyChoice& choice);
+
+}  // namespace reshard::cli

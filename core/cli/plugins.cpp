@@ -1,0 +1,131 @@
+#include "cli/plugins.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+
+#include <fmt/format.h>
+
+#include "cli/json.h"
+#include "config/override.h"
+#include "reshard/error.h"
+
+namespace reshard::cli {
+namespace {
+
+Json listed_json(const std::vector<plugin::SearchFolder>& folders, const std::vector<plugin::Listed>& listed) {
+  Json json{{"folders", Json::array()}, {"strategies", Json::array()}};
+  for (const plugin::SearchFolder& folder : folders)
+    json["folders"].push_back({{"path", folder.path.string()}, {"rule", folder.rule}});
+  for (const plugin::Listed& one : listed) {
+    Json entry{{"name", one.name}, {"state", name(one.state)},  {"version", one.version},
+               {"abi", one.abi},   {"file", one.file.string()}, {"rule", one.rule}};
+    if (!one.reason.empty()) entry["reason"] = one.reason;
+    json["strategies"].push_back(std::move(entry));
+  }
+  return json;
+}
+
+Json described_json(const plugin::StrategyInfo& info) {
+  Json json{{"name", info.name},
+            {"version", info.version},
+            {"vendor", info.vendor},
+            {"summary", info.summary},
+            {"build", info.build},
+            {"abi", info.abi},
+            {"required_abi", info.required_abi},
+            {"file", info.file.string()},
+            {"options", Json::array()}};
+  for (const plugin::OptionInfo& option : info.options)
+    json["options"].push_back({{"name", option.name},
+                               {"type", option.type},
+                               {"required", option.required},
+                               {"default", option.fallback},
+                               {"range", option.range},
+                               {"doc", option.doc}});
+  return json;
+}
+
+std::string nothing_found(const std::vector<plugin::SearchFolder>& folders) {
+  std::string text = "no strategies found; folders searched:\n";
+  for (const plugin::SearchFolder& folder : folders)
+    text += fmt::format("  {}  ({})\n", short_path(folder.path.string()), folder.rule);
+  return text;
+}
+
+}  // namespace
+
+std::string short_path(const std::string& path) {
+  std::error_code status;
+  const std::string here = std::filesystem::current_path(status).string() + "/";
+  return !status && here.size() > 1 && path.starts_with(here) ? path.substr(here.size()) : path;
+}
+
+std::vector<std::string> usable_strategies() {
+  std::vector<std::string> names;
+  try {
+    for (const plugin::Listed& one : plugin::list(plugin::search_folders({})))
+      if (one.state == plugin::Listed::State::usable) names.push_back(one.name);
+  } catch (const std::exception&) {
+    // A bad search path is reported by the command that needs it; an example in a help page does not.
+  }
+  std::sort(names.begin(), names.end(), std::greater<>());
+  return names;
+}
+
+std::string list_text(const std::vector<plugin::SearchFolder>& folders, const std::vector<plugin::Listed>& listed,
+                      const Style& style) {
+  if (listed.empty()) return nothing_found(folders);
+  base::TextTable table({"strategy", "version", "ABI", "state", "file"});
+  std::string reasons;
+  for (const plugin::Listed& one : listed) {
+    table.add({one.name, one.version.empty() ? "-" : one.version, one.abi.empty() ? "-" : one.abi, name(one.state),
+               short_path(one.file.string())});
+    if (one.state == plugin::Listed::State::refused)
+      reasons += fmt::format("  {} is refused: {}\n", one.name, safe_text(one.reason));
+    if (one.state == plugin::Listed::State::shadowed)
+      reasons += fmt::format("  {} is shadowed: {} wins\n", short_path(one.file.string()), short_path(one.reason));
+  }
+  return style.table(table) + (reasons.empty() ? "" : "\n" + reasons);
+}
+
+std::string describe_text(const plugin::StrategyInfo& info, const Style& style) {
+  std::string text = fmt::format("{} {}: {}\n\n", style.strong(info.name), info.version, safe_text(info.summary));
+  std::vector<std::vector<std::string>> facts;
+  facts.push_back({"file", short_path(info.file.string())});
+  if (!info.vendor.empty()) facts.push_back({"vendor", safe_text(info.vendor)});
+  if (!info.build.empty()) facts.push_back({"build", safe_text(info.build)});
+  facts.push_back({"ABI", info.required_abi == info.abi
+                              ? info.abi
+                              : fmt::format("{}, runs on hosts from {}", info.abi, info.required_abi)});
+  text += rows_text(facts, "  ");
+  if (info.options.empty()) return text + "\nIt has no options.\n";
+  base::TextTable options({"option", "type", "default", "range", "meaning"});
+  for (const plugin::OptionInfo& option : info.options)
+    options.add({option.name, option.type, option.required ? "required" : option.fallback,
+                 option.range.empty() ? "any" : option.range, safe_text(option.doc)});
+  text += "\n" + style.table(options, "  ");
+  text += fmt::format("\nIn a job:\n  [strategy]\n  plugin = \"{0}\"\n\n  [strategy.options.{0}]\n", info.name);
+  for (const plugin::OptionInfo& option : info.options)
+    text += option.required ? fmt::format("  {} =  # required\n", option.name)
+                            : fmt::format("  {} = {}\n", option.name, option.fallback);
+  return text;
+}
+
+void list_plugins(const CommandLine& line, const Face&, Output& output) {
+  const auto folders = plugin::search_folders({});
+  const auto listed = plugin::list(folders);
+  write_json(line.json, listed_json(folders, listed));
+  output.print(list_text(folders, listed, output.style()));
+}
+
+void describe_plugin(const CommandLine& line, const Face& face, Output& output) {
+  const std::string wanted = config::strategy_from_command_line(line.name);
+  const plugin::Found found =
+      plugin::find(wanted, plugin::search_folders({}), fmt::format("{} plugins describe", face.name));
+  const plugin::Strategy strategy = plugin::Strategy::load(found.file);
+  write_json(line.json, described_json(strategy.info()));
+  output.print(describe_text(strategy.info(), output.style()));
+}
+
+}  // namespace reshard::cli

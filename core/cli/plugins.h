@@ -1,0 +1,29 @@
+#pragma once
+
+// `plugins list` and `plugins describe NAME`. Listing runs nothing of a plugin; describing loads that one.
+
+#include <string>
+#include <vector>
+
+#include "cli/command_line.h"
+#include "cli/output.h"
+#include "plugin/catalog.h"
+#include "plugin/strategy.h"
+
+namespace reshard::cli {
+
+void list_plugins(const CommandLine& line, const Face& face, Output& output);
+void describe_plugin(const CommandLine& line, const Face& face, Output& output);
+
+std::string list_text(const std::vector<plugin::SearchFolder>& folders, const std::vector<plugin::Listed>& listed,
+                      const Style& style);
+std::string describe_text(const plugin::StrategyInfo& info, const Style& style);
+
+// Names of the strategies that a job without [plugins].path can use, in falling order. Never throws: no folder, no
+// names.
+std::vector<std::string> usable_strategies();
+
+// A file's path as a reader of this folder would type it: relative when it lies below the working directory.
+std::string short_path(const std::string& path);
+
+}  // namespace reshard::cli

@@ -1,0 +1,95 @@
+#include "cli/train.h"
+
+#include <exception>
+
+#include <fmt/format.h>
+
+#include "cli/hints.h"
+#include "cli/interrupt.h"
+#include "cli/json.h"
+#include "cli/progress.h"
+#include "cli/rank_run.h"
+#include "cli/run_record.h"
+#include "cli/train_text.h"
+#include "reshard/error.h"
+
+namespace reshard::cli {
+namespace {
+
+// Every plan that the run will have: all are accepted, or refused, before the first step.
+std::vector<engine::PlannedStrategy> later_plans(const Job& job, const Model& model, int states) {
+  std::vector<engine::PlannedStrategy> plans;
+  for (const Job::Switch& change : job.strategy.switches) {
+    plans.push_back(engine::plan_strategy(job, model, {change.plugin, change.options, change.where}, states));
+    engine::check_budget(job, plans.back());
+  }
+  return plans;
+}
+
+// Runs all ranks; the exception that ended them, if one did.
+std::exception_ptr run_ranks(const Request& request, const Job& job, const Model& model, Progress& progress,
+                             RunRecord& record) {
+  const Interrupt interrupt;
+  std::exception_ptr failure;
+  try {
+    launch(job, [&](Rank& rank) {
+      const RankRun::Setup setup{job, model, request.program, interrupt, record, progress};
+      RankRun(setup, rank).run();
+    });
+  } catch (const Error& error) {
+    record.error = error;
+    failure = std::current_exception();
+  } catch (const std::exception& error) {
+    record.error = Error(ErrorCode::rank_failed, error.what());
+    failure = std::current_exception();
+  }
+  progress.finish();
+  record.signal = interrupt.signal();
+  record.resident_bytes = peak_resident_bytes();
+  return failure;
+}
+
+void print_results(const RunRecord& record, const Request& request, const Job& job, int64_t samples, Output& output) {
+  if (record.steps.empty() && record.error) return;
+  const Style& style = output.style();
+  output.print("\n" + summary_text(record, samples, request.program.sample_unit(), style) + "\n");
+  if (record.report) output.print(traffic_text(*record.report, style) + "\n");
+  if (!record.phases.empty()) output.print(memory_text(record, style) + "\n");
+  if (!record.sample.empty()) output.print(sample_text(record.sample, style) + "\n");
+  if (!record.error) output.print(next_line(compare_hint(request.face, job, {})));
+}
+
+}  // namespace
+
+int train(const Request& request, Output& output) {
+  const LoadedJob loaded = load_job(request);
+  const Job& job = loaded.job;
+  const Model model = load_model(request, loaded);
+  const int states = optimizer_states(request, job);
+  const auto planned = engine::plan_strategy(job, model, engine::chosen_strategy(job), states);
+  engine::check_budget(job, planned);
+  const auto later = later_plans(job, model, states);
+
+  const int64_t samples = request.program.samples_per_step(job);
+  const Style& style = output.style();
+  output.print(fmt::format("{}: {}\n\n{}\n", style.strong(request.face.name), request.program.summary(),
+                           start_text(job, request.program.facts(), planned, later, style)));
+  Progress progress(output, {job.train.steps, samples, samples > 0 ? request.program.sample_unit() : ""});
+  RunRecord record;
+  const std::exception_ptr failure = run_ranks(request, job, model, progress, record);
+
+  Json json{{"program", request.face.name}, {"command", "train"}};
+  json.update(to_json(record, samples, request.program.sample_unit()));
+  json["plan"] = to_json(planned);
+  json["later_plans"] = Json::array();
+  for (const auto& plan : later) json["later_plans"].push_back(to_json(plan));
+  json["facts"] = Json::object();
+  for (const auto& [what, value] : request.program.facts()) json["facts"][what] = value;
+  json["job"] = to_json(job, loaded.tables);
+  print_results(record, request, job, samples, output);
+  write_json(request.line.json, json);
+  if (failure) std::rethrow_exception(failure);
+  return record.signal != 0 ? exit_code(ErrorCode::interrupted) : 0;
+}
+
+}  // namespace reshard::cli

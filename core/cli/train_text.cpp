@@ -1,0 +1,169 @@
+#include "cli/train_text.h"
+
+#include <csignal>
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "cli/explain_text.h"
+#include "cli/plugins.h"
+
+namespace reshard::cli {
+namespace {
+
+using base::bytes_text;
+using base::count_text;
+using base::seconds_text;
+
+std::string mesh_text(const Job& job, const Plan& plan) {
+  std::string text = fmt::format("{} {}, {} on {}", plan.ranks, plan.ranks == 1 ? "rank" : "ranks",
+                                 job.mesh.communicator, job.mesh.device);
+  if (plan.replicas() > 1) text += fmt::format(", {} replicas × {} shards", plan.replicas(), plan.shards);
+  if (job.mesh.overlap) text += ", overlapping";
+  return text;
+}
+
+std::string step_text(const Job& job, const Plan& plan) {
+  const int64_t each = job.train.global_batch / (int64_t{plan.ranks} * job.train.microbatches);
+  return fmt::format("{} sequences = {} {} × {} {} × {}", count_text(job.train.global_batch), plan.ranks,
+                     plan.ranks == 1 ? "rank" : "ranks", job.train.microbatches,
+                     job.train.microbatches == 1 ? "micro-batch" : "micro-batches", each);
+}
+
+std::string signal_name(int signal) {
+  return signal == SIGTERM ? "SIGTERM" : "SIGINT";
+}
+
+}  // namespace
+
+std::string start_text(const Job& job, const Facts& facts, const engine::PlannedStrategy& planned,
+                       const std::vector<engine::PlannedStrategy>& later, const Style& style) {
+  std::vector<std::vector<std::string>> rows;
+  rows.push_back({"strategy", fmt::format("{} {} ({})", planned.name, planned.version, job.where("strategy.plugin"))});
+  rows.push_back({"plugin", short_path(planned.file)});
+  rows.push_back({"plan", planned.plan.hash()});
+  rows.push_back({"mesh", mesh_text(job, planned.plan)});
+  rows.push_back({"step", step_text(job, planned.plan)});
+  for (const auto& [what, value] : facts) rows.push_back({what, value});
+  rows.push_back({"predicted peak",
+                  fmt::format("{} per rank, at {}", bytes_text(planned.peak.total()), moment_text(planned.peak))});
+  for (std::size_t i = 0; i < later.size(); ++i) {
+    const Job::Switch& change = job.strategy.switches[i];
+    const std::string when = change.at_step < job.train.steps
+                                 ? ""
+                                 : fmt::format("; never: the run has {} steps", count_text(job.train.steps));
+    rows.push_back({fmt::format("after {} {}", count_text(change.at_step), change.at_step == 1 ? "step" : "steps"),
+                    fmt::format("{} {}, plan {}{}", later[i].name, later[i].version, later[i].plan.hash(), when)});
+  }
+  std::string text = rows_text(rows, "  ");
+  for (const std::string& line : planned.log) text += fmt::format("  {}\n", style.warn(safe_text(line)));
+  return text;
+}
+
+std::string switch_text(const StrategySwitch& change) {
+  const std::string moved = change.result.relaid
+                                ? fmt::format("re-laid, {} received per rank", bytes_text(change.result.bytes_relaid))
+                            : change.result.same_plan ? "the same plan, nothing changed"
+                                                      : "nothing moved";
+  return fmt::format("after {} {}: {} ({}), {}", count_text(change.steps_done),
+                     change.steps_done == 1 ? "step" : "steps", change.result.strategy, moved,
+                     seconds_text(change.result.seconds));
+}
+
+std::string summary_text(const RunRecord& record, int64_t samples_per_step, const std::string& sample_unit,
+                         const Style& style) {
+  const std::size_t count = record.steps.size();
+  std::string text;
+  if (record.signal != 0)
+    text += style.warn(fmt::format("stopped by {} after {} {}", signal_name(record.signal),
+                                   count_text(static_cast<int64_t>(count)), count == 1 ? "step" : "steps")) +
+            "\n";
+  if (count == 0) return text + "no step was finished\n";
+  const double seconds = step_seconds(record);
+  text += fmt::format("{} {} in {}", count_text(static_cast<int64_t>(count)), count == 1 ? "step" : "steps",
+                      seconds_text(record.seconds));
+  if (samples_per_step > 0 && seconds > 0)
+    text += fmt::format(
+        ", {} {}/s",
+        count_text(static_cast<int64_t>(static_cast<double>(samples_per_step) * static_cast<double>(count) / seconds)),
+        sample_unit);
+  text += fmt::format(", {} per step (median)\n", seconds_text(median_step_seconds(record)));
+  text += fmt::format("loss {:.5f} → {:.5f}", record.steps.front().loss, record.steps.back().loss);
+  if (!record.validation.empty()) text += fmt::format(", validation {:.5f}", record.validation.back().loss);
+  return text + "\n";
+}
+
+std::string traffic_text(const Report& report, const Style& style) {
+  base::TextTable table({"traffic, first rank", "count", "bytes received", "time", "exposed"});
+  const auto add = [&](const char* op, const Traffic& traffic) {
+    if (traffic.count == 0) return;
+    table.add({op, count_text(traffic.count), bytes_text(traffic.bytes), seconds_text(traffic.seconds),
+               seconds_text(traffic.seconds_exposed)});
+  };
+  const TrafficByOp& traffic = report.traffic;
+  add("gather", traffic.gather);
+  add("shrink", traffic.shrink);
+  add("reduce", traffic.reduce);
+  add("all-reduce", traffic.all_reduce);
+  add("re-lay", traffic.relay);
+  Traffic all;
+  for (const Traffic* one : {&traffic.gather, &traffic.shrink, &traffic.reduce, &traffic.all_reduce, &traffic.relay}) {
+    all.count += one->count;
+    all.bytes += one->bytes;
+    all.seconds += one->seconds;
+    all.seconds_exposed += one->seconds_exposed;
+  }
+  table.add({"all", count_text(all.count), bytes_text(all.bytes), seconds_text(all.seconds),
+             seconds_text(all.seconds_exposed)});
+  std::string text = style.table(table);
+  if (report.prefetches_unused > 0)
+    text += fmt::format("{} gathers were made ahead and dropped\n", count_text(report.prefetches_unused));
+  if (report.order_deviations > 0)
+    text += fmt::format("{} steps ran their units in another order than the model declares\n",
+                        count_text(report.order_deviations));
+  return text;
+}
+
+std::string memory_text(const RunRecord& record, const Style& style) {
+  std::vector<std::string> header{"peak of the fullest rank"};
+  for (const Phase& phase : record.phases) {
+    header.push_back(record.phases.size() > 1 ? phase.strategy + " predicted" : "predicted");
+    header.push_back("measured");
+  }
+  base::TextTable table(header);
+  const auto add = [&](const std::string& label, const auto& value) {
+    std::vector<std::string> row{label};
+    for (const Phase& phase : record.phases) {
+      row.push_back(value(phase.predicted));
+      row.push_back(phase.steps == 0 ? "-" : value(phase.measured));
+    }
+    table.add(std::move(row));
+  };
+  for (std::size_t c = 0; c < static_cast<std::size_t>(kMemoryCategories); ++c)
+    add(name(static_cast<MemoryCategory>(c)), [c](const MemoryPeak& peak) { return bytes_text(peak.bytes[c]); });
+  add("all", [](const MemoryPeak& peak) { return bytes_text(peak.total()); });
+  std::string text = style.table(table);
+  for (const Phase& phase : record.phases) {
+    if (phase.steps == 0) continue;
+    const std::string of = record.phases.size() > 1 ? phase.strategy + " " : "";
+    const std::string measured = moment_text(phase.measured), predicted = moment_text(phase.predicted);
+    text += measured == predicted ? fmt::format("{}at {}\n", of, measured)
+                                  : fmt::format("{}predicted at {}; measured at {}\n", of, predicted, measured);
+  }
+  int64_t steps = 0;
+  for (const Phase& phase : record.phases) steps = std::max(steps, phase.measured.total());
+  if (record.between_steps.total() > steps)
+    text += fmt::format("between steps (validation, samples, switches): {} at {}\n",
+                        bytes_text(record.between_steps.total()), moment_text(record.between_steps));
+  if (record.report)
+    text += fmt::format("peak RSS of the process: {}; {} {}\n", bytes_text(record.resident_bytes), record.report->ranks,
+                        record.report->ranks == 1 ? "rank" : "ranks");
+  return text;
+}
+
+std::string sample_text(const std::string& sample, const Style& style) {
+  if (sample.empty()) return "";
+  return style.dim("sample") + "\n" + indented(safe_text(sample), "  ");
+}
+
+}  // namespace reshard::cli

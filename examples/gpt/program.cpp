@@ -1,0 +1,136 @@
+#include "program.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/check.h"
+#include "base/math.h"
+#include "base/text.h"
+#include "reshard/error.h"
+
+namespace gpt {
+
+using reshard::Error;
+using reshard::ErrorCode;
+using reshard::Job;
+
+namespace {
+
+constexpr int64_t kPromptBytes = 24;
+constexpr int kByteTokens = 256;
+
+int ranks_of(const Job& job) { return std::max(1, job.mesh.ranks); }
+
+// The place of the key that the user gave; of two that do not fit, the first one that was.
+std::string where(const Job& job, const std::string& key, const std::string& other) {
+  const std::string place = job.where(key);
+  return place == "default" ? job.where(other) : place;
+}
+
+}  // namespace
+
+void Program::declare(reshard::Tables& tables) {
+  tables.emplace_back("model", "The network: GPT-2's architecture.");
+  tables.back()
+      .key("layers", &shape_.layers, {.doc = "blocks", .min = 1, .max = 1000})
+      .key("width", &shape_.width, {.doc = "a multiple of heads", .min = 1, .max = 65536})
+      .key("heads", &shape_.heads, {.doc = "of attention", .min = 1, .max = 65536})
+      .key("sequence", &shape_.sequence, {.doc = "tokens that a prediction looks back on", .min = 1, .max = 65536})
+      .key("vocabulary", &shape_.vocabulary, {.doc = "256 = byte tokens", .min = 2, .max = 1 << 24})
+      .key("tied", &shape_.tied, {.doc = "the head's matrix is the token embedding"})
+      .key("units", &units_,
+           {.doc = "embeddings, last norm, head: in the root unit | \"split\": units of their own (untied only)",
+            .choices = {"root", "split"}});
+  tables.emplace_back("data", "What is learnt.");
+  tables.back().key("path", &path_,
+                    {.doc = "a file or folder of text; also --data PATH", .path = reshard::PathKind::file});
+}
+
+std::vector<Program::Flag> Program::flags() {
+  return {{"--data", "PATH", "a file or folder of text, instead of data.path", &data_},
+          {"--from", "FILE", "initial parameters: a .safetensors file with GPT-2's names", &from_},
+          {"--tokens", "FILE", "a .safetensors file with \"tokens\" int32 [steps, batch, sequence + 1], instead of text",
+           &tokens_}};
+}
+
+void Program::check_shape(const Job& job) const {
+  if (shape_.width % shape_.heads != 0) {
+    const std::vector<int> fitting = reshard::base::divisors(shape_.width);
+    throw Error(ErrorCode::config, fmt::format("heads = {} does not divide width = {}", shape_.heads, shape_.width),
+                where(job, "model.heads", "model.width"),
+                fmt::format("heads can be {}", reshard::base::list_text(fitting)));
+  }
+  if (units_ == "split" && shape_.tied) {
+    throw Error(ErrorCode::config, "units = \"split\" needs tied = false: a tied matrix is in both units",
+                where(job, "model.units", "model.tied"), "set tied = false, or units = \"root\"");
+  }
+}
+
+Batch Program::micro_batch_of(const Job& job) const {
+  const int64_t parts = int64_t{ranks_of(job)} * job.train.microbatches;
+  RESHARD_CHECK(job.train.global_batch % parts == 0, "a job whose batch does not divide is refused before");
+  return {static_cast<int>(job.train.global_batch / parts), shape_.sequence};
+}
+
+void Program::open_text(const Job& job) {
+  if (shape_.vocabulary < kByteTokens) {
+    throw Error(ErrorCode::config, fmt::format("vocabulary = {} is too small for bytes of text", shape_.vocabulary),
+                job.where("model.vocabulary"), "set it to 256");
+  }
+  if (!data_.empty()) path_ = data_;
+  const std::string place = data_.empty() ? job.where("data.path") : "--data";
+  if (path_.empty()) {
+    throw Error(ErrorCode::config, "data.path is not given", job.file, "name a file or folder of text there, or with --data");
+  }
+  auto text = std::make_unique<const Text>(
+      path_, place, Text::Needs{.length = shape_.sequence + 1, .ranks = ranks_of(job), .seed = job.train.seed});
+  setup_.prompt = text->prompt(std::min<int64_t>(kPromptBytes, shape_.sequence));
+  facts_.emplace_back("data", fmt::format("{}: {} in {} file{}", path_, reshard::base::bytes_text(text->bytes()),
+                                          reshard::base::count_text(text->files()), text->files() == 1 ? "" : "s"));
+  setup_.tokens = std::move(text);
+}
+
+void Program::open_files(const Job& job) {
+  setup_.prompt.clear();
+  if (tokens_.empty()) {
+    open_text(job);
+  } else {
+    setup_.tokens = std::make_unique<const TokenFile>(
+        tokens_, TokenFile::Needs{.steps = job.train.steps, .batch = job.train.global_batch,
+                                  .length = shape_.sequence + 1, .vocabulary = shape_.vocabulary});
+    facts_.emplace_back("tokens", tokens_);
+  }
+  setup_.parameters.reset();
+  if (!from_.empty()) {
+    setup_.parameters = std::make_unique<const Safetensors>(from_);
+    check_parameters(*setup_.parameters, setup_.units.model);
+    facts_.emplace_back("initial parameters", from_);
+  }
+}
+
+reshard::Model Program::model(const Job& job, const reshard::Tables&) {
+  check_shape(job);
+  setup_.shape = shape_;
+  setup_.batch = micro_batch_of(job);
+  setup_.seed = job.train.seed;
+  setup_.units = declare_units(shape_, units_ == "split" ? Placement::split : Placement::root, setup_.batch);
+  const Workspace workspace(shape_, setup_.batch, nullptr);
+  setup_.units.model.hold_bytes(workspace.floats * static_cast<int64_t>(sizeof(float)));
+
+  facts_ = {{"model", fmt::format("GPT-2, {} layers, width {}, {} heads, {} tokens, {} head", shape_.layers, shape_.width,
+                                  shape_.heads, shape_.sequence, shape_.tied ? "tied" : "untied")},
+            {"parameters", reshard::base::count_text(setup_.units.model.parameter_count())}};
+  open_files(job);
+  return setup_.units.model;
+}
+
+std::unique_ptr<reshard::Trainer> Program::trainer(const Job&, reshard::Runtime& runtime) {
+  return std::make_unique<Trainer>(setup_, runtime);
+}
+
+int64_t Program::samples_per_step(const Job& job) const { return job.train.global_batch * shape_.sequence; }
+
+std::vector<std::pair<std::string, std::string>> Program::facts() const { return facts_; }
+
+}  // namespace gpt

@@ -1,0 +1,171 @@
+#include "safetensors.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "base/text.h"
+#include "reshard/error.h"
+
+namespace gpt {
+
+using reshard::Error;
+using reshard::ErrorCode;
+
+static_assert(std::endian::native == std::endian::little, "values are read as they lie in the file");
+
+namespace {
+
+constexpr int64_t kLengthBytes = 8;
+constexpr int64_t kElementBytes = 4;
+
+int64_t dtype_bytes(const std::string& dtype) {
+  if (dtype == "F64" || dtype == "I64" || dtype == "U64") return 8;
+  if (dtype == "F32" || dtype == "I32" || dtype == "U32") return 4;
+  if (dtype == "F16" || dtype == "BF16" || dtype == "I16" || dtype == "U16") return 2;
+  if (dtype == "I8" || dtype == "U8" || dtype == "BOOL" || dtype == "F8_E4M3" || dtype == "F8_E5M2") return 1;
+  return 0;  // a dtype that this reader does not know: its size is not checked, and nobody can ask for it
+}
+
+bool fits(std::span<const int64_t> wanted, std::span<const int64_t> shape) {
+  if (wanted.size() != shape.size()) return false;
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    if (wanted[i] != -1 && wanted[i] != shape[i]) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::string shape_text(std::span<const int64_t> shape) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    text += (i == 0 ? "" : ", ") + (shape[i] == -1 ? std::string("any") : std::to_string(shape[i]));
+  }
+  return text + "]";
+}
+
+Safetensors::Safetensors(std::string path) : path_(std::move(path)) {
+  file_ = open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file_ < 0) {
+    throw Error(ErrorCode::data, fmt::format("the file cannot be opened: {}", std::strerror(errno)), path_);
+  }
+  try {
+    struct stat status {};
+    if (fstat(file_, &status) != 0 || !S_ISREG(status.st_mode)) {
+      throw Error(ErrorCode::data, "not a regular file", path_);
+    }
+    size_ = status.st_size;
+    read_header();
+  } catch (...) {
+    close(file_);
+    throw;
+  }
+}
+
+Safetensors::~Safetensors() { close(file_); }
+
+void Safetensors::read_header() {
+  if (size_ < kLengthBytes) {
+    throw Error(ErrorCode::data, fmt::format("not a safetensors file: {} bytes, too short for a header", size_), path_);
+  }
+  uint64_t length = 0;
+  read_bytes(0, &length, kLengthBytes);
+  if (length > static_cast<uint64_t>(size_ - kLengthBytes)) {
+    throw Error(ErrorCode::data,
+                fmt::format("not a safetensors file, or cut off: the header should have {} bytes, the file has {}",
+                            length, size_),
+                path_);
+  }
+  std::string text(length, '\0');
+  read_bytes(kLengthBytes, text.data(), static_cast<int64_t>(length));
+  const int64_t data = kLengthBytes + static_cast<int64_t>(length);
+  const auto header = nlohmann::json::parse(text, nullptr, false);
+  if (!header.is_object()) throw Error(ErrorCode::data, "not a safetensors file: the header is not a JSON object", path_);
+  for (const auto& [name, entry] : header.items()) {
+    if (name == "__metadata__") continue;
+    Tensor tensor;
+    try {
+      tensor.dtype = entry.at("dtype").get<std::string>();
+      tensor.shape = entry.at("shape").get<std::vector<int64_t>>();
+      tensor.begin = entry.at("data_offsets").at(0).get<int64_t>();
+      tensor.end = entry.at("data_offsets").at(1).get<int64_t>();
+    } catch (const nlohmann::json::exception&) {
+      throw Error(ErrorCode::data, fmt::format("tensor \"{}\" has no dtype, shape and data_offsets", name), path_);
+    }
+    int64_t bytes = dtype_bytes(tensor.dtype);
+    for (const int64_t extent : tensor.shape) bytes *= extent;
+    const bool sized = dtype_bytes(tensor.dtype) == 0 || bytes == tensor.end - tensor.begin;
+    if (!sized || tensor.begin < 0 || tensor.end < tensor.begin) {
+      throw Error(ErrorCode::data,
+                  fmt::format("tensor \"{}\" of {} {} cannot lie at bytes {} to {}", name, tensor.dtype,
+                              shape_text(tensor.shape), tensor.begin, tensor.end),
+                  path_);
+    }
+    if (tensor.end > size_ - data) {
+      throw Error(ErrorCode::data,
+                  fmt::format("the file is cut off: tensor \"{}\" ends at byte {}, the file at {}", name,
+                              data + tensor.end, size_),
+                  path_, "copy the file again");
+    }
+    tensor.begin += data;
+    tensor.end += data;
+    tensors_.emplace(name, std::move(tensor));
+  }
+}
+
+const Safetensors::Tensor& Safetensors::require(const std::string& name, const std::string& dtype,
+                                                std::span<const int64_t> shape) const {
+  const auto found = tensors_.find(name);
+  if (found == tensors_.end()) {
+    std::vector<std::string> names;
+    for (const auto& [there, tensor] : tensors_) names.push_back(there);
+    const std::string near = reshard::base::nearest(name, names);
+    throw Error(ErrorCode::data, fmt::format("no tensor \"{}\" {}", name, shape_text(shape)), path_,
+                near.empty() ? "" : fmt::format("the nearest name is \"{}\" {}", near,
+                                                shape_text(tensors_.at(near).shape)));
+  }
+  const Tensor& tensor = found->second;
+  if (tensor.dtype != dtype || !fits(shape, tensor.shape)) {
+    throw Error(ErrorCode::data,
+                fmt::format("tensor \"{}\" is {} {}, but {} {} is wanted", name, tensor.dtype,
+                            shape_text(tensor.shape), dtype, shape_text(shape)),
+                path_);
+  }
+  return tensor;
+}
+
+void Safetensors::read(const Tensor& tensor, int64_t offset, std::span<float> values) const {
+  read_bytes(tensor.begin + offset * kElementBytes, values.data(), static_cast<int64_t>(values.size_bytes()));
+}
+
+void Safetensors::read(const Tensor& tensor, int64_t offset, std::span<int32_t> values) const {
+  read_bytes(tensor.begin + offset * kElementBytes, values.data(), static_cast<int64_t>(values.size_bytes()));
+}
+
+void Safetensors::read_bytes(int64_t at, void* data, int64_t bytes) const {
+  char* to = static_cast<char*>(data);
+  while (bytes > 0) {
+    const ssize_t got = pread(file_, to, static_cast<std::size_t>(bytes), at);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) {
+      throw Error(ErrorCode::io,
+                  fmt::format("cannot read {} bytes at {}: {}", bytes, at,
+                              got == 0 ? "the file has become shorter" : std::strerror(errno)),
+                  path_);
+    }
+    to += got;
+    at += got;
+    bytes -= got;
+  }
+}
+
+}  // namespace gpt

@@ -1,0 +1,225 @@
+#include "trainer.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "random.h"
+
+namespace gpt {
+
+using reshard::Buffer;
+using reshard::kRoot;
+using reshard::MicroBatch;
+using reshard::Runtime;
+using reshard::Unit;
+using reshard::View;
+
+namespace {
+
+constexpr int64_t kEvaluated = 64;       // validation sequences, at least
+constexpr int64_t kSampleTokens = 160;   // of a text sample, the prompt not counted
+constexpr double kTemperature = 0.8;     // below 1: likelier tokens are drawn more often than the model says
+constexpr uint64_t kSampleStream = 2;
+
+// Pointers of a unit's view by index, as network.h wants them.
+auto parameters_of(const View& view) {
+  return [&view](int index) { return view.parameter(index).data(); };
+}
+auto gradients_of(const View& view) {
+  return [&view](int index) { return view.gradient(index).data(); };
+}
+
+template <typename Float, typename At>
+Block<Float> block_of(At at) {
+  return {at(0), at(1), at(2), at(3), at(4), at(5), at(6), at(7), at(8), at(9), at(10), at(11)};
+}
+
+template <typename Float, typename At>
+Embeddings<Float> embeddings_of(const Units& units, At at) {
+  return {at(units.tokens), at(units.positions)};
+}
+
+template <typename Float, typename At>
+Head<Float> head_of(const Units& units, At at) {
+  return {at(units.ln_f_weight), at(units.ln_f_bias), at(units.matrix)};
+}
+
+// The root's hooks are around everything; a piece of another unit has hooks of its own.
+template <typename Piece>
+void forward_piece(Runtime& runtime, Unit unit, const View& root, Piece piece) {
+  unit == kRoot ? piece(root) : runtime.forward(unit, piece);
+}
+template <typename Piece>
+void backward_piece(Runtime& runtime, Unit unit, const View& root, Piece piece) {
+  unit == kRoot ? piece(root) : runtime.backward(unit, piece);
+}
+
+}  // namespace
+
+Trainer::Trainer(const Setup& setup, Runtime& runtime)
+    : setup_(setup), scratch_(runtime.allocate(runtime.model().held_bytes())),
+      work_(setup.shape, setup.batch, scratch_.floats()),
+      saved_(static_cast<std::size_t>(runtime.model().unit_count())),
+      inputs_(static_cast<std::size_t>(setup.batch.tokens())), targets_(inputs_.size()),
+      sequence_(static_cast<std::size_t>(setup.batch.length) + 1) {}
+
+void Trainer::fill(Runtime& runtime) {
+  runtime.fill([&](std::string_view parameter, int64_t offset, std::span<float> values) {
+    if (setup_.parameters != nullptr) {
+      setup_.parameters->read(setup_.parameters->tensors().at(std::string(parameter)), offset, values);
+    } else {
+      initial_values(setup_.shape, setup_.seed, parameter, offset, values);
+    }
+  });
+}
+
+float* Trainer::keep(Runtime& runtime, Unit unit) {
+  Buffer& buffer = saved_[static_cast<std::size_t>(unit.index)];
+  buffer = runtime.allocate(runtime.model().spec(unit).saved_bytes);
+  return buffer.floats();
+}
+
+void Trainer::split_tokens(int64_t sequence, std::span<const int32_t> tokens) {
+  const auto at = static_cast<std::ptrdiff_t>(sequence * setup_.batch.length);
+  std::copy(tokens.begin(), tokens.end() - 1, inputs_.begin() + at);
+  std::copy(tokens.begin() + 1, tokens.end(), targets_.begin() + at);
+}
+
+double Trainer::micro_batch(Runtime& runtime, MicroBatch at) {
+  // The global batch is dealt out rank after rank, micro-batch after micro-batch.
+  const int64_t first = (int64_t{runtime.rank().index()} * at.count + at.index) * setup_.batch.sequences;
+  for (int64_t s = 0; s < setup_.batch.sequences; ++s) {
+    setup_.tokens->training(at.step, first + s, sequence_);
+    split_tokens(s, sequence_);
+  }
+  const double loss = forward(runtime);
+  backward(runtime);
+  return loss;
+}
+
+double Trainer::forward(Runtime& runtime) {
+  const Shape& shape = setup_.shape;
+  const Batch batch = setup_.batch;
+  const Units& units = setup_.units;
+  double loss = 0;
+  runtime.forward(kRoot, [&](const View& root) {
+    if (units.head == kRoot) keep(runtime, kRoot);
+    forward_piece(runtime, units.embeddings, root, [&](const View& w) {
+      embed_forward(shape, batch, embeddings_of<const float>(units, parameters_of(w)), inputs_.data(), work_.stream);
+    });
+    for (const Unit unit : units.blocks) {
+      runtime.forward(unit, [&](const View& w) {
+        block_forward(shape, batch, block_of<const float>(parameters_of(w)), work_.stream, keep(runtime, unit), work_);
+      });
+    }
+    forward_piece(runtime, units.head, root, [&](const View& w) {
+      Buffer& buffer = saved_[static_cast<std::size_t>(units.head.index)];
+      float* saved = units.head == kRoot ? buffer.floats() : keep(runtime, units.head);
+      loss = head_forward(shape, batch, head_of<const float>(units, parameters_of(w)), work_.stream, targets_.data(),
+                          saved, work_);
+    });
+  });
+  return loss;
+}
+
+void Trainer::backward(Runtime& runtime) {
+  const Shape& shape = setup_.shape;
+  const Batch batch = setup_.batch;
+  const Units& units = setup_.units;
+  float* const dx = work_.stream;
+  auto saved = [&](Unit unit) { return saved_[static_cast<std::size_t>(unit.index)].floats(); };
+  auto drop = [&](Unit unit) { saved_[static_cast<std::size_t>(unit.index)] = {}; };
+  runtime.backward(kRoot, [&](const View& root) {
+    backward_piece(runtime, units.head, root, [&](const View& w) {
+      head_backward(shape, batch, head_of<const float>(units, parameters_of(w)), saved(units.head), dx,
+                    head_of<float>(units, gradients_of(w)), work_);
+      if (!(units.head == kRoot)) drop(units.head);
+    });
+    for (auto unit = units.blocks.rbegin(); unit != units.blocks.rend(); ++unit) {
+      runtime.backward(*unit, [&](const View& w) {
+        block_backward(shape, batch, block_of<const float>(parameters_of(w)), saved(*unit), dx,
+                       block_of<float>(gradients_of(w)), work_);
+        drop(*unit);
+      });
+    }
+    backward_piece(runtime, units.embeddings, root, [&](const View& w) {
+      embed_backward(shape, batch, inputs_.data(), dx, embeddings_of<float>(units, gradients_of(w)));
+    });
+    if (units.head == kRoot) drop(kRoot);
+  });
+}
+
+template <typename Last>
+void Trainer::forward_only(Runtime& runtime, Batch batch, Last last) {
+  const Shape& shape = setup_.shape;
+  const Units& units = setup_.units;
+  // Nobody will read what the pieces save, so all write to the same place.
+  const int64_t floats = std::max(block_saved_floats(shape, batch), head_saved_floats(shape, batch));
+  const Buffer unread = runtime.allocate(floats * static_cast<int64_t>(sizeof(float)));
+  runtime.forward(kRoot, [&](const View& root) {
+    forward_piece(runtime, units.embeddings, root, [&](const View& w) {
+      embed_forward(shape, batch, embeddings_of<const float>(units, parameters_of(w)), inputs_.data(), work_.stream);
+    });
+    for (const Unit unit : units.blocks) {
+      runtime.forward(unit, [&](const View& w) {
+        block_forward(shape, batch, block_of<const float>(parameters_of(w)), work_.stream, unread.floats(), work_);
+      });
+    }
+    forward_piece(runtime, units.head, root,
+                  [&](const View& w) { last(head_of<const float>(units, parameters_of(w)), unread.floats()); });
+  });
+}
+
+std::optional<double> Trainer::evaluate(Runtime& runtime) {
+  if (!setup_.tokens->has_validation()) return std::nullopt;
+  const int64_t per_pass = int64_t{setup_.batch.sequences} * runtime.rank().count();
+  // As many passes as give at least kEvaluated sequences, rounded up to whole steps: then the sequences are the same ones
+  // for every number of ranks.
+  const int64_t per_step = per_pass * runtime.job().train.microbatches;
+  const int64_t count = (kEvaluated + per_step - 1) / per_step * per_step;
+  const int64_t mine = count / runtime.rank().count();
+  double sum = 0;
+  for (int64_t done = 0; done < mine; done += setup_.batch.sequences) {
+    for (int64_t s = 0; s < setup_.batch.sequences; ++s) {
+      setup_.tokens->validation(runtime.rank().index() * mine + done + s, count, sequence_);
+      split_tokens(s, sequence_);
+    }
+    forward_only(runtime, setup_.batch, [&](const Head<const float>& head, float* saved) {
+      sum += head_forward(setup_.shape, setup_.batch, head, work_.stream, targets_.data(), saved, work_);
+    });
+  }
+  return sum * setup_.batch.sequences / static_cast<double>(mine);
+}
+
+int32_t Trainer::draw(std::span<const float> logits, uint64_t index) const {
+  const double top = static_cast<double>(*std::ranges::max_element(logits));
+  auto weight = [&](float logit) { return std::exp((static_cast<double>(logit) - top) / kTemperature); };
+  double total = 0;
+  for (const float logit : logits) total += weight(logit);
+  double left = total * random_uniform(random_bits(setup_.seed, kSampleStream, index));
+  for (std::size_t token = 0; token + 1 < logits.size(); ++token) {
+    left -= weight(logits[token]);
+    if (left < 0) return static_cast<int32_t>(token);
+  }
+  return static_cast<int32_t>(logits.size()) - 1;
+}
+
+std::string Trainer::sample(Runtime& runtime) {
+  if (setup_.prompt.empty()) return "";
+  // Every rank computes the same tokens: the weights are the same bits everywhere, and so are the random numbers.
+  std::vector<int32_t> text = setup_.prompt;
+  std::vector<float> logits(static_cast<std::size_t>(setup_.shape.vocabulary));
+  for (uint64_t i = 0; i < static_cast<uint64_t>(kSampleTokens); ++i) {
+    const Batch batch = {1, std::min(static_cast<int>(text.size()), setup_.batch.length)};
+    std::copy(text.end() - batch.length, text.end(), inputs_.begin());
+    forward_only(runtime, batch, [&](const Head<const float>& head, float*) {
+      head_logits(setup_.shape, head, work_.stream + int64_t{batch.length - 1} * setup_.shape.width, logits.data(), work_);
+    });
+    text.push_back(draw(logits, i));
+  }
+  std::string bytes;
+  for (const int32_t token : text) bytes.push_back(static_cast<char>(token < 256 ? token : '?'));
+  return bytes;
+}
+
+}  // namespace gpt

@@ -1,0 +1,286 @@
+// The commands of reshard::app on a toy: what they print, what --json holds, and how they end.
+
+#include <gtest/gtest.h>
+
+#include "tests/cli/run_app.h"
+
+namespace reshard::cli {
+namespace {
+
+using nlohmann::json;
+
+std::vector<std::string> lines(const std::string& text) {
+  std::vector<std::string> out;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    out.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  return out;
+}
+
+std::vector<std::string> hex_losses(const json& run) {
+  std::vector<std::string> out;
+  for (const json& step : run.at("steps")) out.push_back(step.at("loss_hex"));
+  return out;
+}
+
+void expect_failure(const AppRun& run, int code, const std::string& err) {
+  EXPECT_EQ(run.code, code);
+  EXPECT_EQ(run.err, err);
+}
+
+TEST(Train, ShowsTheRunFromItsPlanToItsPrice) {
+  Toy toy;
+  const Folder folder;
+  const AppRun run = run_app(toy, {"train", folder.write("job.toml", job_text())});
+  EXPECT_EQ(run.code, 0) << run.err;
+  EXPECT_EQ(run.err, "");
+  for (const char* part : {"toy: learns three numbers\n", "\n  model           three numbers\n",
+                           "\n   step       loss  gradient norm", "words/s", "  validation ", "\n6 steps in ",
+                           "\ntraffic, first rank  count", "\npeak of the fullest rank  predicted  measured\n",
+                           "\npeak RSS of the process: ", "\nsample\n  a toy's word\n"})
+    EXPECT_NE(run.out.find(part), std::string::npos) << part << " in\n" << run.out;
+  EXPECT_EQ(lines(run.out).back(),
+            "next: bin/toy compare " + folder.file("job.toml") + " --strategies zero3,zero2,zero1");
+}
+
+TEST(Train, JsonHoldsEverythingThatTheTablesShow) {
+  Toy toy;
+  const Folder folder;
+  const AppRun run =
+      run_app(toy, {"train", folder.write("job.toml", job_text()), "--json", folder.file("run.json"), "--steps", "5"});
+  ASSERT_EQ(run.code, 0) << run.err;
+  const json out = json_of(folder.file("run.json"));
+  ASSERT_EQ(out.at("steps").size(), 5U);
+  for (std::size_t s = 0; s < 5; ++s) {
+    const json& step = out["steps"][s];
+    EXPECT_EQ(step.at("step"), s);
+    EXPECT_EQ(step.at("loss").get<double>(), std::strtod(step.at("loss_hex").get<std::string>().c_str(), nullptr));
+    EXPECT_EQ(step.at("gradient_norm").get<double>(),
+              std::strtod(step.at("gradient_norm_hex").get<std::string>().c_str(), nullptr));
+    EXPECT_GT(step.at("seconds").get<double>(), 0.0);
+  }
+  EXPECT_EQ(out.at("loss_hex_format"), "fp64, as printf %a writes it");
+  ASSERT_EQ(out.at("validation").size(), 2U);  // after 3 steps and at the end
+  EXPECT_EQ(out["validation"][0].at("steps_done"), 3);
+  EXPECT_EQ(out["validation"][1].at("steps_done"), 5);
+  const json& phase = out.at("memory").at("phases").at(0);
+  EXPECT_EQ(phase.at("predicted").at("total"), phase.at("measured").at("total"));
+  EXPECT_EQ(phase.at("predicted").at("by_category").size(), 6U);
+  EXPECT_GT(out["memory"].at("peak_resident_bytes").get<int64_t>(), 0);
+  EXPECT_EQ(out.at("plan").at("strategy"), "zero3");
+  EXPECT_EQ(out["plan"].at("hash"), out.at("report").at("plan_hash"));
+  EXPECT_EQ(out["plan"].at("units").at(1).at("after_forward").at("value"), "free");
+  EXPECT_EQ(out["plan"]["units"][1]["after_forward"].at("by"), "plugin zero3");
+  EXPECT_EQ(out.at("traffic").at("reduce").at("count"),
+            5 * out.at("traffic_per_step_predicted").at("reduce").at("count").get<int>());
+  EXPECT_EQ(out.at("job").at("train").at("steps"), 5);
+  EXPECT_EQ(out["job"].at("where").at("train.steps"), "--steps");
+  EXPECT_EQ(out["job"].at("model").at("depth"), 2);
+  EXPECT_EQ(out["job"].at("optimizer").at("schedule").at("name"), "constant");
+  EXPECT_EQ(out.at("sample"), "a toy's word\n");
+  EXPECT_EQ(out.at("facts").at("model"), "three numbers");
+  EXPECT_FALSE(out.at("interrupted"));
+  EXPECT_FALSE(out.contains("error"));
+}
+
+TEST(Train, JsonOnStdoutStandsThereAlone) {
+  Toy toy;
+  const Folder folder;
+  const std::string job = folder.write("job.toml", job_text());
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"train", job},
+        {"explain", job},
+        {"explain", job, "--strategies", "zero3,zero2"},
+        {"compare", job, "--strategies", "zero3,zero2", "--blocks", "1", "--block-steps", "2"},
+        {"plugins", "list"},
+        {"plugins", "describe", "zero3"}}) {
+    std::vector<std::string> arguments = command;
+    arguments.insert(arguments.end(), {"--json", "-"});
+    const AppRun run = run_app(toy, arguments);
+    EXPECT_EQ(run.code, 0) << run.err;
+    EXPECT_TRUE(json::accept(run.out)) << run.out;
+    EXPECT_EQ(run.err, "");
+  }
+}
+
+TEST(Train, SwitchesStrategiesBetweenStepsWithoutTouchingBits) {
+  Toy toy;
+  const Folder folder;
+  const std::string switches =
+      "[[strategy.switch]]\nat_step = 2\nplugin = \"zero2\"\n[[strategy.switch]]\nat_step = 4\nplugin = "
+      "\"replicate\"\n";
+  const std::string with = folder.write("with.toml", job_text(switches)),
+                    without = folder.write("without.toml", job_text());
+  const std::vector<std::string> more{"--set", "train.microbatches=1", "--json"};
+  const auto run = [&](const std::string& job, const std::string& file) {
+    std::vector<std::string> arguments{"train", job};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    arguments.push_back(file);
+    const AppRun done = run_app(toy, arguments);
+    EXPECT_EQ(done.code, 0) << done.err;
+    return done;
+  };
+  const AppRun switched = run(with, folder.file("with.json"));
+  run(without, folder.file("without.json"));
+  const json out = json_of(folder.file("with.json"));
+  EXPECT_EQ(hex_losses(out), hex_losses(json_of(folder.file("without.json"))));
+  ASSERT_EQ(out.at("switches").size(), 2U);
+  EXPECT_FALSE(out["switches"][0].at("relaid"));
+  EXPECT_EQ(out["switches"][0].at("where"), with + ":3:1");
+  EXPECT_TRUE(out["switches"][1].at("relaid"));
+  EXPECT_GT(out["switches"][1].at("bytes_relaid").get<int64_t>(), 0);
+  EXPECT_EQ(out.at("traffic").at("relay").at("bytes"), out["switches"][1].at("bytes_relaid"));
+  ASSERT_EQ(out.at("memory").at("phases").size(), 3U);
+  for (const json& phase : out["memory"]["phases"]) {
+    EXPECT_EQ(phase.at("steps"), 2);
+    EXPECT_EQ(phase.at("predicted").at("total"), phase.at("measured").at("total")) << phase;
+  }
+  EXPECT_NE(switched.out.find("\n  after 2 steps: zero2 (nothing moved), "), std::string::npos) << switched.out;
+  EXPECT_NE(switched.out.find("\n  after 4 steps: replicate (re-laid, "), std::string::npos) << switched.out;
+}
+
+TEST(Train, ARunThatFailsWritesWhatIsKnown) {
+  const Folder folder;
+  const std::string job = folder.write("job.toml", job_text());
+  struct Case {
+    const char* failure;
+    int code;
+    const char* err;
+    std::size_t steps;
+  };
+  for (const Case& one : {Case{"throw", 1, "toy: the toy broke\n", 2},
+                          Case{"error", 2, "toy: toy.bin: the toy has no data left (give it more)\n", 2},
+                          Case{"unknown", 1, "toy: an exception of an unknown type\n", 2},
+                          Case{"validation", 1,
+                               "toy: the validation loss is nan after 3 steps (lower [optimizer] lr, set clip_norm, or "
+                               "look at the validation data)\n",
+                               3}}) {
+    Toy toy;
+    toy.failure = one.failure;
+    const std::string file = folder.file(std::string(one.failure) + ".json");
+    const AppRun run = run_app(toy, {"train", job, "--json", file});
+    expect_failure(run, one.code, one.err);
+    EXPECT_NE(run.out.find(std::to_string(one.steps) + " steps in "), std::string::npos) << run.out;
+    EXPECT_NE(run.out.find("\npeak of the fullest rank"), std::string::npos) << run.out;
+    const json out = json_of(file);
+    EXPECT_EQ(out.at("steps").size(), one.steps) << one.failure;
+    EXPECT_FALSE(out.at("error").at("what").get<std::string>().empty());
+    EXPECT_TRUE(out.contains("plan") && out.contains("job") && out.contains("traffic") && out.contains("memory"));
+  }
+}
+
+TEST(Train, NoNumberIsAnErrorAtItsStep) {
+  Toy toy;
+  const Folder folder;
+  const AppRun run = run_app(toy, {"train", folder.write("job.toml", job_text()), "--set", "optimizer.lr=1e300",
+                                   "--json", folder.file("nan.json")});
+  EXPECT_EQ(run.code, 1);
+  EXPECT_EQ(lines(run.err).size(), 1U) << run.err;
+  EXPECT_TRUE(run.err.starts_with("toy: the loss is ")) << run.err;
+  EXPECT_NE(run.err.find(" at step 1 (lower [optimizer] lr, set clip_norm, or look at the data of that step)\n"),
+            std::string::npos)
+      << run.err;
+  EXPECT_EQ(json_of(folder.file("nan.json")).at("error").at("code"), "numeric");
+}
+
+TEST(PrintJob, ReadsBackToItself) {
+  Toy toy;
+  const Folder folder;
+  const std::string job = folder.write("job.toml", job_text("[[strategy.unit]]\nmatch = \"b\"\nreduce = \"last\"\n"));
+  for (const char* command : {"train", "explain", "compare"}) {
+    const AppRun first =
+        run_app(toy, {command, job, "--print-job", "--no-reshard-after-forward", "--set", "memory.budget=1 MiB"});
+    EXPECT_EQ(first.code, 0) << first.err;
+    EXPECT_NE(first.out.find("\n[model]\ndepth = 2  # 2\n"), std::string::npos) << first.out;
+    const AppRun again = run_app(toy, {command, folder.write("again.toml", first.out), "--print-job"});
+    EXPECT_EQ(again.out, first.out);
+  }
+}
+
+TEST(Explain, ShowsEverythingAndThenTheBudgetsVerdict) {
+  Toy toy;
+  const Folder folder;
+  const std::string job =
+      folder.write("job.toml", job_text("[[strategy.unit]]\nmatch = \"root\"\nafter_forward = \"keep\"\n"));
+  const AppRun fits = run_app(toy, {"explain", job, "--unit", "b:reduce=last"});
+  EXPECT_EQ(fits.code, 0) << fits.err;
+  for (const std::string& part :
+       {std::string("\n  unit  "), std::string("\nwho decided\n"),
+        "\n  --unit b:reduce\n    b: reduce = last instead of \"each\" (plugin zero3)\n",
+        "\n  " + job + ":5:1\n    all: after_forward = keep instead of \"free\" (plugin zero3)\n",
+        std::string("\n  per rank and step  count"), std::string("\n  predicted peak per rank  "),
+        std::string("\n  kept unit  costs at the peak\n  all        ")})
+    EXPECT_NE(fits.out.find(part), std::string::npos) << part << " in\n" << fits.out;
+  EXPECT_EQ(lines(fits.out).back(), "next: bin/toy train " + job);
+
+  const AppRun over =
+      run_app(toy, {"explain", job, "--set", "memory.budget=1 KiB", "--json", folder.file("plan.json")});
+  EXPECT_EQ(over.code, 1);
+  EXPECT_NE(over.out.find(" too little\n"), std::string::npos) << over.out;
+  EXPECT_TRUE(over.err.starts_with("toy: --set memory.budget: strategy zero3 needs ")) << over.err;
+  EXPECT_FALSE(json_of(folder.file("plan.json")).at("budget").at("fits"));
+}
+
+TEST(Explain, ArmsOfTheSamePlanAreCalledThat) {
+  Toy toy;
+  const Folder folder;
+  const std::string job = folder.write(
+      "job.toml", job_text("[[strategy.unit]]\nmatch = \"*\"\nafter_forward = \"keep\"\nafter_backward = \"keep\"\n"));
+  const AppRun run =
+      run_app(toy, {"explain", job, "--strategies", "zero3,zero2,replicate", "--json", folder.file("arms.json")});
+  EXPECT_EQ(run.code, 0) << run.err;
+  EXPECT_NE(run.out.find("\n  zero3 and zero2 are the same plan: " + job + ":5:1 (after_forward of all, b and c) and " +
+                         job + ":6:1 (after_backward of all, b and c)\n"),
+            std::string::npos)
+      << run.out;
+  const json arms = json_of(folder.file("arms.json")).at("arms");
+  EXPECT_EQ(arms.at(1).at("same_plan_as"), "zero3");
+  EXPECT_FALSE(arms.at(2).contains("same_plan_as"));
+}
+
+TEST(BadInput, IsOneLineAndAnExitCode) {
+  Toy toy;
+  const Folder folder;
+  const std::string job = folder.write("job.toml", job_text());
+  expect_failure(run_app(toy, {"train"}), 2,
+                 "toy: command line: no job file is given (name one, as in bin/toy train job.toml)\n");
+  expect_failure(run_app(toy, {"train", "/none.toml"}), 2,
+                 "toy: /none.toml: there is no such job file (check the path)\n");
+  expect_failure(
+      run_app(toy, {"train", folder.write("bad.toml", "[train]\nstepz = 3\n")}), 2,
+      "toy: " + folder.file("bad.toml") + ":2:1: unknown key \"stepz\" in [train] (did you mean \"steps\"?)\n");
+  expect_failure(run_app(toy, {"train", job, "--set", "model.depth=3"}), 2,
+                 "toy: --set model.depth: model.depth must be between 2 and 2, not 3\n");
+  expect_failure(
+      run_app(toy, {"train", job, "--ranks", "3"}), 2,
+      "toy: " + job +
+          ":8:1: train.global_batch = 8 does not divide among 3 ranks × 2 micro-batches = 6 (use a multiple of 6, or "
+          "ranks × micro-batches that make one of 1, 2, 4 and 8)\n");
+  expect_failure(run_app(toy, {"train", job, "--set", "optimizer.name=program"}), 2,
+                 "toy: --set optimizer.name: toy brings no optimizer of its own (use \"adamw\" or \"sgd\")\n");
+  expect_failure(run_app(toy, {"explain", job, "--reshard-after-forward", "--no-reshard-after-forward"}), 2,
+                 "toy: command line: --reshard-after-forward and --no-reshard-after-forward contradict each other "
+                 "(give one of them)\n");
+  expect_failure(
+      run_app(toy, {"train", job, "--json", "/none/run.json"}), 1,
+      "toy: /none/run.json: cannot write the JSON: No such file or directory (check the folder of --json)\n");
+  expect_failure(run_app(toy, {"compare", job}), 2,
+                 "toy: command line: no strategies are given to compare (as in: bin/toy compare " + job +
+                     " --strategies zero3,zero2,zero1)\n");
+  expect_failure(run_app(toy, {"compare", job, "--strategies", "zero3,zero3"}), 2,
+                 "toy: --strategies: zero3 is named twice (name each arm once)\n");
+  expect_failure(run_app(toy, {"compare", job, "--strategies", "zero3,zero2", "--steps", "9"}), 2,
+                 "toy: command line: --steps = 9 is less than one round: 2 strategies × 5 steps = 10 (give more steps, "
+                 "or a smaller --block-steps)\n");
+  expect_failure(run_app(toy, {"compare", job, "--strategies", "zero3,zero2", "--steps", "20", "--blocks", "2"}), 2,
+                 "toy: command line: --steps and --blocks both say how long the run is (give one of them)\n");
+  const AppRun missing = run_app(toy, {"train", job, "--strategy", "zero9"});
+  EXPECT_EQ(missing.code, 1);
+  EXPECT_TRUE(missing.err.starts_with("toy: --strategy: there is no strategy \"zero9\"; tried ")) << missing.err;
+  EXPECT_EQ(missing.out, "");
+}
+
+}  // namespace
+}  // namespace reshard::cli

@@ -1,0 +1,159 @@
+// Comparing strategies: the bits that are promised are there, also in the library call; and two finished runs.
+
+#include <gtest/gtest.h>
+
+#include "reshard/compare.h"
+#include "tests/cli/run_app.h"
+
+namespace reshard::cli {
+namespace {
+
+using nlohmann::json;
+
+json compare_toy(const std::vector<std::string>& more, std::string* out = nullptr) {
+  Toy toy;
+  const Folder folder;
+  std::vector<std::string> arguments{"compare", folder.write("job.toml", job_text()), "--json",
+                                     folder.file("out.json")};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  const AppRun run = run_app(toy, arguments);
+  EXPECT_EQ(run.code, 0) << run.err;
+  if (out != nullptr) *out = run.out;
+  return json_of(folder.file("out.json"));
+}
+
+TEST(Compare, EveryPromiseIsKept) {
+  for (const char* ranks : {"1", "2", "4"})
+    for (const char* microbatches : {"1", "2"}) {
+      const json out =
+          compare_toy({"--strategies", "zero3,zero2,root_no_reshard,zero1,replicate", "--ranks", ranks, "--blocks", "2",
+                       "--block-steps", "2", "--set", std::string("train.microbatches=") + microbatches});
+      ASSERT_EQ(out.at("arms").size(), 5U);
+      bool all = true;
+      for (const json& arm : out["arms"]) {
+        const json& bits = arm.at("bits");
+        if (bits.at("promised").get<bool>()) EXPECT_TRUE(bits.at("identical").get<bool>()) << arm;
+        EXPECT_GE(bits.at("steps_compared").get<int>(), 2);
+        EXPECT_EQ(arm.at("seconds").size(), 2U);
+        EXPECT_EQ(arm.at("memory").at("predicted").at("total"), arm["memory"].at("measured").at("total")) << arm;
+        all = all && bits["promised"].get<bool>();
+      }
+      const bool one = std::string(ranks) == "1" || std::string(microbatches) == "1";
+      EXPECT_EQ(all, one) << ranks << " ranks, " << microbatches << " micro-batches";
+      EXPECT_EQ(out.at("parameters").at("promised"), all);
+      if (all) EXPECT_TRUE(out["parameters"].at("identical").get<bool>());
+    }
+}
+
+TEST(Compare, TablesAndTheNextThingToTry) {
+  std::string text;
+  const json out = compare_toy({"--strategies", "zero3,zero1", "--steps", "13", "--block-steps", "3"}, &text);
+  EXPECT_EQ(out.at("blocks"), 2);  // 13 / (2 strategies × 3 steps)
+  EXPECT_EQ(out.at("steps"), 12);
+  EXPECT_EQ(out["arms"][0].at("traffic_per_step").at("reduce").at("count"), 6);
+  EXPECT_EQ(out["arms"][1].at("traffic_per_step").at("reduce").at("count"), 3);
+  for (const char* part :
+       {"zero3 and zero1 in turns on one training state\n", "\nper step  ",
+        "\nmeasured peak of the fullest rank  zero3    zero1\n",
+        "\nzero3       identical losses in the 3 steps before zero1's first turn\n",
+        "; not promised: one reduces all in each micro-batch, one in the last, which adds in another order\n",
+        "\nnext: bin/toy explain "})
+    EXPECT_NE(text.find(part), std::string::npos) << part << " in\n" << text;
+}
+
+TEST(Compare, TwoFinishedRunsAreUnpaired) {
+  Toy toy;
+  const Folder folder;
+  const std::string job = folder.write("job.toml", job_text()), a = folder.file("a.json"), b = folder.file("b.json"),
+                    c = folder.file("c.json");
+  ASSERT_EQ(run_app(toy, {"train", job, "--json", a}).code, 0);
+  ASSERT_EQ(run_app(toy, {"train", job, "--json", b, "--strategy", "zero2"}).code, 0);
+  ASSERT_EQ(run_app(toy, {"train", job, "--json", c, "--set", "optimizer.lr=0.5"}).code, 0);
+  const AppRun same = run_app(toy, {"compare", a, b});
+  EXPECT_EQ(same.code, 0) << same.err;
+  EXPECT_NE(same.out.find("\nlosses: identical in all 6 common steps\n"), std::string::npos) << same.out;
+  EXPECT_NE(same.out.find("\nsettings that differ  first    second\nstrategy.plugin       \"zero3\"  \"zero2\"\n"),
+            std::string::npos)
+      << same.out;
+  EXPECT_NE(same.out.find("These runs are unpaired: "), std::string::npos);
+  const AppRun other = run_app(toy, {"compare", a, c, "--json", "-"});
+  const json out = json::parse(other.out);
+  EXPECT_FALSE(out.at("paired"));
+  EXPECT_EQ(out.at("runs").size(), 2U);
+  EXPECT_NE(out.at("losses").get<std::string>().find("first at step 1"), std::string::npos) << out;
+
+  const AppRun none = run_app(toy, {"compare", a, job});
+  EXPECT_EQ(none.code, 2);
+  EXPECT_EQ(none.err, "toy: " + job + ": this is no finished run (give two files that train --json wrote)\n");
+}
+
+TEST(Compare, IsALibraryCallToo) {
+  Job job;
+  job.mesh.ranks = 2;
+  job.train.global_batch = 8;
+  job.train.microbatches = 2;
+  Toy toy;
+  const Model model = toy.model(job, {});
+  const std::string no_failure;
+  CompareOptions options;
+  options.arms = {{"first", {"zero3", {}, "test"}}, {"second", {"zero2", {}, "test"}}};
+  options.blocks = 2;
+  options.block_steps = 2;
+  int64_t told = 0;
+  options.progress = [&](int64_t done, int64_t total) {
+    EXPECT_EQ(done, ++told);
+    EXPECT_EQ(total, 16);
+  };
+  const Training training = [&](Runtime& runtime) {
+    auto trainer = std::make_shared<ToyTrainer>(no_failure);
+    trainer->fill(runtime);
+    return [trainer, &runtime](MicroBatch at) { return trainer->micro_batch(runtime, at); };
+  };
+  const Comparison comparison = compare(job, model, options, training);
+  EXPECT_EQ(told, 16);
+  EXPECT_EQ(comparison.arms.at(1).name, "second");
+  EXPECT_TRUE(comparison.arms[1].identical);
+  EXPECT_TRUE(comparison.parameters_identical);
+
+  options.stop = [] { return true; };
+  try {
+    told = 0;
+    compare(job, model, options, training);
+    FAIL() << "nothing stopped it";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::interrupted);
+    EXPECT_STREQ(error.what(), "stopped after 1 of 16 steps (nothing is compared yet)");
+  }
+  options.arms.pop_back();
+  EXPECT_THROW(compare(job, model, options, training), Error);
+}
+
+// A training that is not the same twice shows: the promise is checked against a run, not assumed.
+TEST(Compare, ABrokenPromiseIsSeen) {
+  Job job;
+  job.mesh.ranks = 2;
+  job.train.global_batch = 8;
+  Toy toy;
+  const Model model = toy.model(job, {});
+  const std::string no_failure;
+  CompareOptions options;
+  options.arms = {{"first", {"zero3", {}, "test"}}, {"second", {"zero2", {}, "test"}}};
+  options.blocks = 1;
+  options.block_steps = 2;
+  std::atomic<int> runs = 0;
+  const Comparison comparison = compare(job, model, options, [&](Runtime& runtime) {
+    auto trainer = std::make_shared<ToyTrainer>(no_failure);
+    trainer->fill(runtime);
+    const bool second_run = runs.fetch_add(1) >= 2;
+    return [trainer, &runtime, second_run](MicroBatch at) {
+      return trainer->micro_batch(runtime, at) + (second_run && at.step == 3 ? 1e-9 : 0.0);
+    };
+  });
+  EXPECT_TRUE(comparison.arms[0].identical);
+  EXPECT_TRUE(comparison.arms[1].promised);
+  EXPECT_FALSE(comparison.arms[1].identical);
+  EXPECT_GT(comparison.arms[1].largest_difference, 0.0);
+}
+
+}  // namespace
+}  // namespace reshard::cli

@@ -1,0 +1,102 @@
+// A model's declaration: what is accepted, the declared order, and the exact text of every refusal.
+
+#include "reshard/model.h"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "reshard/error.h"
+
+namespace reshard {
+namespace {
+
+Model small() {
+  Model model({.name = "root", .parameters = {{"wte", {256, 8}}, {"ln_f", {8}, false}}});
+  const Unit block = model.add({.name = "h.0", .parameters = {{"h.0.w", {8, 8}}}});
+  model.add({.name = "h.0.mlp", .parameters = {{"h.0.mlp.w", {8, 32}}}}, block);
+  model.add({.name = "h.1", .parameters = {{"h.1.w", {8, 8}}}});
+  return model;
+}
+
+std::string refusal(const std::function<void()>& declare) {
+  try {
+    declare();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::model);
+    return error.what();
+  }
+  return "accepted";
+}
+
+std::string added(UnitSpec spec, Unit parent = kRoot) {
+  return refusal([&] { small().add(std::move(spec), parent); });
+}
+
+TEST(Model, HoldsWhatWasDeclared) {
+  const Model model = small();
+  EXPECT_EQ(model.unit_count(), 4);
+  EXPECT_EQ(model.name(kRoot), "root");
+  EXPECT_EQ(model.parent({2}), Unit{1});
+  EXPECT_EQ(model.parent(kRoot), kRoot);
+  EXPECT_EQ(model.find("h.0.mlp"), Unit{2});
+  EXPECT_EQ(model.find_parameter("ln_f").unit, kRoot);
+  EXPECT_EQ(model.find_parameter("ln_f").index, 1);
+  EXPECT_EQ(model.find_parameter("h.1.w").unit, Unit{3});
+  EXPECT_EQ(model.parameter_count(), 256 * 8 + 8 + 64 + 256 + 64);
+  EXPECT_EQ(Parameter({.name = "scalar"}).elements(), 1);
+}
+
+TEST(Model, TheDeclaredOrderEntersChildrenInsideTheirParentAndRepeatsBoth) {
+  EXPECT_EQ(small().forward_order(), (std::vector<int>{0, 1, 2, 3}));
+  Model model({.name = "root"});
+  const Unit outer = model.add({.name = "outer", .repeats = 2});
+  model.add({.name = "next"});
+  model.add({.name = "inner", .repeats = 3}, outer);
+  EXPECT_EQ(model.forward_order(), (std::vector<int>{0, 1, 3, 3, 3, 1, 3, 3, 3, 2}));
+}
+
+TEST(Model, RefusesBadUnits) {
+  EXPECT_EQ(added({.name = "h.2"}), "accepted");
+  EXPECT_EQ(added({.name = "h.1"}), "unit \"h.1\": the model has a unit of this name already");
+  EXPECT_EQ(added({.name = "root"}), "unit \"root\": the model has a unit of this name already");
+  for (const char* name : {"", "h*", "h?", "h:1", "h\n1"})
+    EXPECT_EQ(added({.name = name}),
+              std::string("unit \"") + name + "\": a unit's name must not be empty or have '*', '?' or ':'");
+  EXPECT_EQ(added({.name = "a", .repeats = 0}), "unit \"a\": repeats must be at least 1");
+  EXPECT_EQ(added({.name = "a", .saved_bytes = -1}), "unit \"a\": saved_bytes must not be negative");
+  EXPECT_EQ(added({.name = "a"}, {4}), "unit \"a\" has a parent that is not of this model");
+  EXPECT_EQ(added({.name = "a"}, {-1}), "unit \"a\" has a parent that is not of this model");
+  EXPECT_EQ(refusal([] { Model model({.name = ""}); }),
+            "unit \"\": a unit's name must not be empty or have '*', '?' or ':'");
+}
+
+TEST(Model, RefusesBadParameters) {
+  EXPECT_EQ(added({.name = "a", .parameters = {{"", {1}}}}), "unit \"a\": a parameter has no name");
+  EXPECT_EQ(added({.name = "a", .parameters = {{"p", {4, 0}}}}),
+            "unit \"a\": parameter \"p\" has a dimension of 0; each must be at least 1");
+  EXPECT_EQ(added({.name = "a", .parameters = {{"p", {-3}}}}),
+            "unit \"a\": parameter \"p\" has a dimension of -3; each must be at least 1");
+  EXPECT_EQ(added({.name = "a", .parameters = {{"p", {int64_t{1} << 40, int64_t{1} << 40}}}}),
+            "unit \"a\": parameter \"p\" has more than 2^56 elements");
+  EXPECT_EQ(added({.name = "a", .parameters = {{"p", {int64_t{1} << 28, int64_t{1} << 28}}}}), "accepted");
+  EXPECT_EQ(added({.name = "a", .parameters = {{"p", {1}}, {"q", {1}}, {"p", {2}}}}),
+            "unit \"a\": parameter \"p\" is declared twice");
+  EXPECT_EQ(added({.name = "a", .parameters = {{"wte", {256, 8}}}}),
+            "unit \"a\": parameter \"wte\" belongs to unit \"root\" already (a shared parameter is declared once, in a "
+            "unit that "
+            "encloses its uses)");
+}
+
+TEST(Model, NamesTheNearestWhereNothingIsFound) {
+  EXPECT_EQ(refusal([] { small().find("h.2"); }), "the model has no unit \"h.2\" (did you mean \"h.0\"?)");
+  EXPECT_EQ(refusal([] { small().find("embedding"); }), "the model has no unit \"embedding\"");
+  EXPECT_EQ(refusal([] { small().find_parameter("wtf"); }),
+            "the model has no parameter \"wtf\" (did you mean \"wte\"?)");
+  EXPECT_EQ(refusal([] { small().find_parameter("bias"); }), "the model has no parameter \"bias\"");
+}
+
+}  // namespace
+}  // namespace reshard
