@@ -103,10 +103,9 @@ class CommandLineParser {
         app->add_option("JOB", line_.files, compare ? "a job file, or two finished runs: A.json B.json" : "a job file");
     files->type_name("")->expected(0, 1000);  // how many make sense is checked below
     if (compare || command == Command::explain)
-      app->add_option(
-             "--strategies", raw_.strategies,
-             compare ? "the arms: strategies, or variants of the job, first the one that the others are compared with"
-                     : "predict several side by side: strategies, or variants of the job")
+      app->add_option("--strategies", raw_.strategies,
+                      compare ? "strategies, or variants of the job; the others are compared with the first"
+                              : "predict several side by side: strategies, or variants of the job")
           ->type_name("A,B,…");
     if (compare) {
       app->add_option("--blocks", raw_.blocks, "turns of each strategy (default 4)")->type_name("N");

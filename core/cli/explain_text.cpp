@@ -220,8 +220,9 @@ std::string budget_text(const Job& job, const engine::PlannedStrategy& planned) 
 }
 
 std::string arms_text(const std::vector<PlannedArm>& arms, const Style& style) {
+  // A hash may begin with a digit or not; a header as wide as it stands right over either.
   base::TextTable steps(
-      {"per rank and step", "plan", "gathers", "reduces", "all-reduces", "bytes received", "peak", "at"});
+      {"per rank and step", "plan    ", "gathers", "reduces", "all-reduces", "bytes received", "peak", "at"});
   std::vector<std::string> header{"predicted peak"};
   for (const PlannedArm& arm : arms) {
     const TrafficByOp& traffic = arm.planned.traffic;

@@ -42,6 +42,9 @@ std::exception_ptr run_ranks(const Request& request, const Job& job, const Model
   } catch (const std::exception& error) {
     record.error = Error(ErrorCode::rank_failed, error.what());
     failure = std::current_exception();
+  } catch (...) {
+    record.error = Error(ErrorCode::rank_failed, "an exception of an unknown type");
+    failure = std::current_exception();
   }
   progress.finish();
   record.signal = interrupt.signal();

@@ -54,8 +54,10 @@ void Model::check(const UnitSpec& spec) const {
     if (parameter.name.empty()) fail("a parameter has no name");
     int64_t elements = 1;
     for (const int64_t size : parameter.shape) {
-      if (size < 1) fail(fmt::format("parameter \"{}\" has a dimension of {}; each must be at least 1", parameter.name, size));
-      if (size > kMostElements / elements) fail(fmt::format("parameter \"{}\" has more than 2^56 elements", parameter.name));
+      if (size < 1)
+        fail(fmt::format("parameter \"{}\" has a dimension of {}; each must be at least 1", parameter.name, size));
+      if (size > kMostElements / elements)
+        fail(fmt::format("parameter \"{}\" has more than 2^56 elements", parameter.name));
       elements *= size;
     }
     for (std::size_t j = 0; j < i; ++j)
@@ -66,7 +68,8 @@ void Model::check(const UnitSpec& spec) const {
         if (owned.name == parameter.name)
           throw Error(ErrorCode::model,
                       fmt::format("parameter \"{}\" belongs to unit \"{}\" already", parameter.name, other.name),
-                      "unit \"" + spec.name + "\"", "a shared parameter is declared once, in a unit that encloses its uses");
+                      "unit \"" + spec.name + "\"",
+                      "a shared parameter is declared once, in a unit that encloses its uses");
   }
 }
 

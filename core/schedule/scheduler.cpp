@@ -8,7 +8,8 @@
 
 namespace reshard::schedule {
 
-Scheduler::Scheduler(Step step) : step_(std::move(step)), states_(step_.units.size()), forward_order_(step_.forward_order) {
+Scheduler::Scheduler(Step step)
+    : step_(std::move(step)), states_(step_.units.size()), forward_order_(step_.forward_order) {
   const std::size_t places = std::max<std::size_t>(step_.forward_order.size(), step_.units.size());
   ops_.reserve(16 + 8 * step_.units.size());
   entered_.reserve(places);
@@ -211,9 +212,11 @@ void Scheduler::before_backward(int unit) {
   require_unit(Hook::before_backward, unit);
   UnitState& me = state(unit);
   require(phase_ == Phase::step && micro_batch_ >= 0, Hook::before_backward, unit, "no micro-batch is running");
-  require(me.backward_runs + me.backwards < me.forward_runs, Hook::before_backward, unit, "the unit's forward has not run as often");
+  require(me.backward_runs + me.backwards < me.forward_runs, Hook::before_backward, unit,
+          "the unit's forward has not run as often");
   require(!me.divided, Hook::before_backward, unit,
-          "the unit's gradients of this step are reduced already; in the last micro-batch run all its forwards before its last backward");
+          "the unit's gradients of this step are reduced already; in the last micro-batch run all its forwards before "
+          "its last backward");
   launch_gather(unit);
   prefetch_backward(unit);
   make_whole(unit);
@@ -239,7 +242,8 @@ void Scheduler::after_backward(int unit) {
   const bool keep = last_run ? decision.after_backward == AfterBackward::keep && !last_micro_batch()
                              : decision.after_forward.kind == AfterForward::Kind::keep;
   if (moves(unit) && !me.in_use() && !keep) free(unit);
-  if (last_run && me.gradient && (decision.reduce == Reduce::each || last_micro_batch())) reduce(unit, last_micro_batch());
+  if (last_run && me.gradient && (decision.reduce == Reduce::each || last_micro_batch()))
+    reduce(unit, last_micro_batch());
   if (unit == 0 && !me.in_use()) {
     drop_unused_prefetches();
     finish_in_flight();
@@ -295,7 +299,8 @@ void Scheduler::prefetch_forward(int unit) {
   if (here == end) here = std::find(begin, end, unit);  // out of order: start again from its first place
   if (here == end) return;
   forward_at_ = static_cast<std::size_t>(here - begin) + 1;
-  const std::size_t stop = std::min(forward_order_.size(), forward_at_ + static_cast<std::size_t>(at(unit).decision.prefetch_forward));
+  const std::size_t stop =
+      std::min(forward_order_.size(), forward_at_ + static_cast<std::size_t>(at(unit).decision.prefetch_forward));
   for (std::size_t place = forward_at_; place < stop; ++place) prefetch(forward_order_[place]);
 }
 

@@ -1,8 +1,8 @@
 #pragma once
 
-// The waist of the hourglass: hooks in, ops out. Pure integers: no device, no clock, no threads, no rank's number; every
-// rank that feeds the same hooks gets the same ops. Not for use by two threads at once. After the first step of a program
-// whose order does not change, a call allocates nothing.
+// The waist of the hourglass: hooks in, ops out. Pure integers: no device, no clock, no threads, no rank's number;
+// every rank that feeds the same hooks gets the same ops. Not for use by two threads at once. After the first step of a
+// program whose order does not change, a call allocates nothing.
 //
 // What it guarantees, whatever the decisions are: a unit that is used is whole; a unit in use is not freed; each
 // micro-batch's gradient is reduced once; after `update` nothing is whole.
@@ -30,8 +30,8 @@ struct ScheduledUnit {
 };
 
 struct Step {
-  int shards = 1;     // ranks of a shard group
-  int replicas = 1;   // ranks of a replica group
+  int shards = 1;    // ranks of a shard group
+  int replicas = 1;  // ranks of a replica group
   int microbatches = 1;
   AllReduce all_reduce = AllReduce::each;
   bool overlap = false;  // reduces run beside compute: one in flight, waited for before the next is launched
@@ -48,7 +48,7 @@ class Scheduler {
   std::span<const Op> on(Hook hook, int unit = -1);
 
   bool in_step() const { return phase_ != Phase::idle && phase_ != Phase::evaluation; }
-  bool whole(int unit) const;          // may be read now
+  bool whole(int unit) const;                       // may be read now
   int micro_batch() const { return micro_batch_; }  // -1 outside of a step
   int64_t prefetches_unused() const { return prefetches_unused_; }
   int64_t order_deviations() const { return order_deviations_; }  // steps whose order was not the declared one
@@ -68,9 +68,9 @@ class Scheduler {
     bool gradient_shard = false;  // so is the shard's
     bool divided = false;         // the shard has been divided
     bool scratch = false;
-    int forwards = 0, backwards = 0;  // hooks open
+    int forwards = 0, backwards = 0;          // hooks open
     int forward_runs = 0, backward_runs = 0;  // of this micro-batch
-    int saved = 0;                // runs whose activations wait for their backward
+    int saved = 0;                            // runs whose activations wait for their backward
     bool in_use() const { return forwards + backwards > 0; }
   };
 

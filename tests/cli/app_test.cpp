@@ -208,7 +208,7 @@ TEST(Explain, ShowsEverythingAndThenTheBudgetsVerdict) {
   EXPECT_EQ(fits.code, 0) << fits.err;
   for (const std::string& part :
        {std::string("\n  unit  "), std::string("\nwho decided\n"),
-        "\n  --unit b:reduce\n    b: reduce = last instead of \"each\" (plugin zero3)\n",
+        std::string("\n  --unit b:reduce\n    b: reduce = last instead of \"each\" (plugin zero3)\n"),
         "\n  " + job + ":5:1\n    all: after_forward = keep instead of \"free\" (plugin zero3)\n",
         std::string("\n  per rank and step  count"), std::string("\n  predicted peak per rank  "),
         std::string("\n  kept unit  costs at the peak\n  all        ")})

@@ -32,7 +32,7 @@ TEST(Compare, EveryPromiseIsKept) {
       bool all = true;
       for (const json& arm : out["arms"]) {
         const json& bits = arm.at("bits");
-        if (bits.at("promised").get<bool>()) EXPECT_TRUE(bits.at("identical").get<bool>()) << arm;
+        EXPECT_TRUE(bits.at("identical").get<bool>() || !bits.at("promised").get<bool>()) << arm;
         EXPECT_GE(bits.at("steps_compared").get<int>(), 2);
         EXPECT_EQ(arm.at("seconds").size(), 2U);
         EXPECT_EQ(arm.at("memory").at("predicted").at("total"), arm["memory"].at("measured").at("total")) << arm;
@@ -41,7 +41,7 @@ TEST(Compare, EveryPromiseIsKept) {
       const bool one = std::string(ranks) == "1" || std::string(microbatches) == "1";
       EXPECT_EQ(all, one) << ranks << " ranks, " << microbatches << " micro-batches";
       EXPECT_EQ(out.at("parameters").at("promised"), all);
-      if (all) EXPECT_TRUE(out["parameters"].at("identical").get<bool>());
+      EXPECT_TRUE(out["parameters"].at("identical").get<bool>() || !all);
     }
 }
 
@@ -54,7 +54,7 @@ TEST(Compare, TablesAndTheNextThingToTry) {
   EXPECT_EQ(out["arms"][1].at("traffic_per_step").at("reduce").at("count"), 3);
   for (const char* part :
        {"zero3 and zero1 in turns on one training state\n", "\nper step  ",
-        "\nmeasured peak of the fullest rank  zero3    zero1\n",
+        "\nmeasured peak of the fullest rank     zero3     zero1\n",
         "\nzero3       identical losses in the 3 steps before zero1's first turn\n",
         "; not promised: one reduces all in each micro-batch, one in the last, which adds in another order\n",
         "\nnext: bin/toy explain "})

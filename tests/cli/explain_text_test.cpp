@@ -41,11 +41,10 @@ TEST(ExplainText, LongRunsOfTheSameShareARow) {
   planned.plan.units[12].decision.after_forward = AfterForward::keep();
   EXPECT_EQ(
       units_text(planned, kPlain),
-      "  unit                        bytes  shard  after_forward  after_backward  reduce  prefetch forward  backward\n"
-      "  root                          0 B    0 B  -              -               -                      -         -\n"
+      "  unit                         bytes  shard  after_forward  after_backward  reduce  prefetch forward  backward\n"
+      "  root                           0 B    0 B  -              -               -                      -         -\n"
       "  h.0 … h.10 (11 units, each)  1 KiB  512 B  free           free            each                   1         1\n"
-      "  h.11                        1 KiB  512 B  keep           free            each                   1         "
-      "1\n");
+      "  h.11                         1 KiB  512 B  keep           free            each                   1         1\n");
 }
 
 TEST(ExplainText, EachValueIsCreditedToWhoDecidedIt) {

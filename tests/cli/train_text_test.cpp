@@ -54,7 +54,7 @@ TEST(TrainText, StartUpTable) {
 TEST(TrainText, RowsStandUnderTheirHeader) {
   EXPECT_EQ(header_text("tokens"), "   step       loss  gradient norm         lr     tokens/s   time left");
   EXPECT_EQ(row_text({1200, 2.5, 2.75, 0.25, 3e-4, 123456, 65}, "tokens"),
-            "  1,200    2.50000         0.2500   3.00e-04      123,456  1 min 5 s  validation 2.75000");
+            "  1,200    2.50000         0.2500   3.00e-04      123,456   1 min 5 s  validation 2.75000");
   EXPECT_EQ(header_text(""), "   step       loss  gradient norm         lr   time left");
   EXPECT_EQ(row_text({1, 2.5, {}, 0.25, 3e-4, 0, 0}, ""), "      1    2.50000         0.2500   3.00e-04           -");
 }

@@ -146,6 +146,67 @@ TEST(Prefetch, ARecomputeNeitherFreesNorEntersTheOrder) {
   EXPECT_EQ(row.scheduler().order_deviations(), 0);
 }
 
+TEST(Prefetch, UnitsRecomputedTogetherStayWholeForTheirBackward) {
+  Row row(4, ahead(0, 0));
+  row.begin();
+  row.on(Hook::before_forward, 0);
+  for (const int unit : {1, 2, 3}) row.run(unit);
+  row.on(Hook::after_forward, 0);
+  EXPECT_EQ(row.on(Hook::before_backward, 0), "0");
+  EXPECT_EQ(row.run(2), "2");
+  EXPECT_EQ(row.run(3), "3");
+  EXPECT_EQ(row.on(Hook::before_backward, 3), "");
+  EXPECT_EQ(row.on(Hook::after_backward, 3), "-3");
+  EXPECT_EQ(row.back(2), "");
+  EXPECT_EQ(row.back(1), "1");
+  row.on(Hook::after_backward, 0);
+  row.end();
+}
+
+TEST(Prefetch, AUnitWhoseBackwardIsOverIsNotGatheredAhead) {
+  Row row(4, ahead(0, 1));
+  row.begin();
+  row.on(Hook::before_forward, 0);
+  for (const int unit : {1, 2, 3}) row.run(unit);
+  row.on(Hook::after_forward, 0);
+  row.on(Hook::before_backward, 0);
+  EXPECT_EQ(row.back(1), "1");
+  EXPECT_EQ(row.back(3), "2");
+  EXPECT_EQ(row.back(2), "");
+  row.on(Hook::after_backward, 0);
+  row.end();
+  EXPECT_EQ(row.scheduler().prefetches_unused(), 0);
+}
+
+TEST(Prefetch, AUnitInsideItselfIsFreedByItsOuterRun) {
+  Row row(2, ahead(1, 1));
+  row.begin();
+  EXPECT_EQ(row.on(Hook::before_forward, 1), "1");
+  EXPECT_EQ(row.on(Hook::before_forward, 1), "");
+  EXPECT_EQ(row.on(Hook::after_forward, 1), "");
+  EXPECT_EQ(row.on(Hook::after_forward, 1), "-1");
+  EXPECT_EQ(row.on(Hook::before_backward, 1), "1");
+  EXPECT_EQ(row.on(Hook::before_backward, 1), "");
+  EXPECT_EQ(row.on(Hook::after_backward, 1), "");
+  EXPECT_EQ(row.on(Hook::after_backward, 1), "-1");
+  row.end();
+}
+
+TEST(Overlap, AGradientInFlightIsWaitedForBeforeItsMemoryIsUsedAgain) {
+  Step step = Row::row(2, ahead(0, 0), 2);
+  step.overlap = true;
+  Row row(step);
+  row.begin();
+  for (int run = 0; run < 2; ++run) {  // bare hooks: no root around, whose end would wait
+    row.run(1);
+    row.back(1);
+  }
+  row.on(Hook::begin_micro_batch);
+  row.run(1);
+  row.back(1);
+  row.end();
+}
+
 TEST(Prefetch, AUnitThatRunsTwiceHasTwoPlaces) {
   Row row(3, ahead(1, 1));
   EXPECT_EQ(row.step({1, 2, 1}), "0 1|2||1 2 / 0 1|2|1|");

@@ -87,6 +87,8 @@ void Program::hook(Hook hook, int unit) {
   verifier_.apply(hook, unit, ops);
   totals_.apply(hook, unit, scheduler_.micro_batch(), ops);
   watch(unit, ops);
+  const int64_t activations = totals_.now()[static_cast<std::size_t>(MemoryCategory::activations)];
+  ASSERT_TRUE(hook != Hook::begin_micro_batch || activations == 0) << "what no backward came for is dropped";
   ASSERT_EQ(totals_.now(), verifier_.live()) << "after " << name(hook) << " of unit " << unit;
   ASSERT_EQ(totals_.peak_bytes(), verifier_.peak_bytes()) << "after " << name(hook) << " of unit " << unit;
 }
@@ -135,6 +137,7 @@ Run Program::random_run(int unit, double skip) {
     const int times = dice_.chance(0.1) ? dice_.roll(2, 3) : 1;
     for (int t = 0; t < times; ++t) run.inside.push_back(random_run(child, skip));
   }
+  if (dice_.chance(0.05)) run.inside.push_back({unit, {}});  // inside itself
   return run;
 }
 
@@ -145,6 +148,7 @@ std::vector<Run> Program::random_pass(double skip) {
   std::vector<Run> apart;
   apart.push_back({0, {}});
   for (Run& run : root.inside) apart.push_back(std::move(run));
+  std::shuffle(apart.begin(), apart.end(), dice_.engine());
   return apart;
 }
 
