@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "config/job_tables.h"
-#include "strategy/decision.h"
+#include "reshard/decision.h"
 
 namespace reshard::cli {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "reshard/options.h"
-#include "strategy/override.h"
+#include "reshard/override.h"
 
 namespace reshard::config {
 

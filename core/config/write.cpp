@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "config/job_tables.h"
 #include "config/value.h"
-#include "strategy/decision.h"
+#include "reshard/decision.h"
 
 namespace reshard::config {
 namespace {

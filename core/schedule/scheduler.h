@@ -17,7 +17,7 @@
 
 #include "schedule/hook.h"
 #include "schedule/op.h"
-#include "strategy/decision.h"
+#include "reshard/decision.h"
 
 namespace reshard::schedule {
 

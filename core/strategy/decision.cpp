@@ -1,4 +1,4 @@
-#include "strategy/decision.h"
+#include "reshard/decision.h"
 
 namespace reshard {
 

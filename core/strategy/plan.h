@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "strategy/decision.h"
+#include "reshard/decision.h"
 
 namespace reshard {
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "strategy/decision.h"
+#include "reshard/decision.h"
 
 namespace reshard {
 

@@ -11,7 +11,7 @@
 #include <string>
 
 #include "reshard/model.h"
-#include "strategy/override.h"
+#include "reshard/override.h"
 #include "strategy/plan.h"
 #include "strategy/problem.h"
 

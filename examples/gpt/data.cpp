@@ -22,8 +22,8 @@ using reshard::ErrorCode;
 
 namespace {
 
-constexpr std::size_t kLookedAt = 8192;   // bytes in which a zero makes a file binary
-constexpr int64_t kValidationPart = 10;   // one in so many bytes
+constexpr std::size_t kLookedAt = 8192;  // bytes in which a zero makes a file binary
+constexpr int64_t kValidationPart = 10;  // one in so many bytes
 constexpr uint64_t kTrainingStream = 1;
 
 }  // namespace
@@ -96,7 +96,8 @@ void Text::copy(int64_t from, std::span<int32_t> out) const {
 }
 
 void Text::training(int64_t step, int64_t number, std::span<int32_t> out) const {
-  const uint64_t bits = random_bits(mix(seed_) + kTrainingStream, static_cast<uint64_t>(step), static_cast<uint64_t>(number));
+  const uint64_t bits =
+      random_bits(mix(seed_) + kTrainingStream, static_cast<uint64_t>(step), static_cast<uint64_t>(number));
   const uint64_t places = static_cast<uint64_t>(training_) - out.size() + 1;
   copy(static_cast<int64_t>(bits % places), out);
 }
@@ -116,16 +117,18 @@ TokenFile::TokenFile(const std::string& path, Needs needs) : batch_(needs.batch)
   const Safetensors file(path);
   const Safetensors::Tensor& tensor = file.require("tokens", "I32", std::vector<int64_t>{-1, batch_, length_});
   if (tensor.shape[0] < needs.steps) {
-    throw Error(ErrorCode::data, fmt::format("tensor \"tokens\" {} has {} steps, but the job has {}", shape_text(tensor.shape),
-                                             tensor.shape[0], needs.steps),
+    throw Error(ErrorCode::data,
+                fmt::format("tensor \"tokens\" {} has {} steps, but the job has {}", shape_text(tensor.shape),
+                            tensor.shape[0], needs.steps),
                 path, fmt::format("set train.steps to {} at most", tensor.shape[0]));
   }
   tokens_.resize(static_cast<std::size_t>(needs.steps * batch_ * length_));
   file.read(tensor, 0, std::span(tokens_));
   for (const int32_t token : tokens_) {
     if (token < 0 || token >= needs.vocabulary) {
-      throw Error(ErrorCode::data, fmt::format("tensor \"tokens\" has {}, but tokens are 0 to {}", token, needs.vocabulary - 1),
-                  path, "set model.vocabulary to the file's");
+      throw Error(ErrorCode::data,
+                  fmt::format("tensor \"tokens\" has {}, but tokens are 0 to {}", token, needs.vocabulary - 1), path,
+                  "set model.vocabulary to the file's");
     }
   }
 }

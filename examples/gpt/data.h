@@ -1,7 +1,8 @@
 #pragma once
 
-// Where training tokens come from: bytes of text files, or a table of tokens in a .safetensors file. A sequence is a pure
-// function of (seed, step, its number in the global batch): which rank reads it, and in which micro-batch, plays no part.
+// Where training tokens come from: bytes of text files, or a table of tokens in a .safetensors file. A sequence is a
+// pure function of (seed, step, its number in the global batch): which rank reads it, and in which micro-batch, plays
+// no part.
 //
 // Thread rules: a source does not change after it is made; ranks share it. Errors are Error(data).
 
@@ -28,8 +29,8 @@ class TokenSource {
   virtual bool has_validation() const = 0;
 };
 
-// Bytes as tokens. A folder is read whole, recursively, in the order of its paths; links to folders are not followed, and
-// files with a zero byte in their first 8 KiB are taken for binary and left out. The last tenth is for validation.
+// Bytes as tokens. A folder is read whole, recursively, in the order of its paths; links to folders are not followed,
+// and files with a zero byte in their first 8 KiB are taken for binary and left out. The last tenth is for validation.
 class Text final : public TokenSource {
  public:
   // `length`: tokens of a sequence, the extra one included. `where`: what errors call the place of the path.

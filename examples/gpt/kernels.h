@@ -2,8 +2,9 @@
 
 // Everything of GPT-2 that is not a matrix product: norms, GELU, softmax, cross entropy, sums of rows. One table of
 // functions per instruction set; kernels() is the widest that this processor has. All matrices are row-major fp32.
-// Thread rules: pure functions of what they are given, so every rank's thread may call them at once. The same input gives
-// the same bits whatever the addresses; another instruction set adds in another order and may differ in the last bits.
+// Thread rules: pure functions of what they are given, so every rank's thread may call them at once. The same input
+// gives the same bits whatever the addresses; another instruction set adds in another order and may differ in the last
+// bits.
 
 #include <stdint.h>
 
@@ -13,12 +14,12 @@ constexpr float kNormEpsilon = 1e-5F;
 
 struct NormForward {
   int64_t rows, width;
-  const float* x;           // [rows, width]
-  const float* gain;        // [width]
-  const float* bias;        // [width]
-  float* normed;            // [rows, width] (x - mean) / deviation: what backward needs
-  float* inverse_deviation; // [rows]
-  float* out;               // [rows, width] normed * gain + bias
+  const float* x;            // [rows, width]
+  const float* gain;         // [width]
+  const float* bias;         // [width]
+  float* normed;             // [rows, width] (x - mean) / deviation: what backward needs
+  float* inverse_deviation;  // [rows]
+  float* out;                // [rows, width] normed * gain + bias
 };
 
 struct NormBackward {

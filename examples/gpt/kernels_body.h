@@ -25,8 +25,12 @@ inline float sum_over(int64_t n, Term term) {
 }
 
 // Loads and stores that touch `n` lanes, with the short path where that is all of them.
-inline Vec load_n(const float* p, int n) { return n == kLanes ? load(p) : load_part(p, n); }
-inline void store_n(float* p, Vec a, int n) { n == kLanes ? store(p, a) : store_part(p, a, n); }
+inline Vec load_n(const float* p, int n) {
+  return n == kLanes ? load(p) : load_part(p, n);
+}
+inline void store_n(float* p, Vec a, int n) {
+  n == kLanes ? store(p, a) : store_part(p, a, n);
+}
 
 // body(i, lanes) over n elements.
 template <class Body>
@@ -45,10 +49,12 @@ void norm_forward(const NormForward& a) {
     const float mean = sum_over(a.width, [&](int64_t i, int n) { return load_n(x + i, n); }) * per_element;
     // The lanes past the end of a row must not count, so they are centred by subtracting and stored before squaring.
     each(a.width, [&](int64_t i, int n) { store_n(normed + i, load_n(x + i, n) - set(mean), n); });
-    const float variance = sum_over(a.width, [&](int64_t i, int n) {
-      const Vec d = load_n(normed + i, n);
-      return d * d;
-    }) * per_element;
+    const float variance = sum_over(a.width,
+                                    [&](int64_t i, int n) {
+                                      const Vec d = load_n(normed + i, n);
+                                      return d * d;
+                                    }) *
+                           per_element;
     const float inverse = 1.0F / __builtin_sqrtf(variance + kNormEpsilon);
     a.inverse_deviation[r] = inverse;
     each(a.width, [&](int64_t i, int n) {
@@ -66,12 +72,11 @@ void norm_backward(const NormBackward& a) {
     const float* dout = a.dout + r * a.width;
     float* dx = a.dx + r * a.width;
     float* out = a.out + r * a.width;
-    const float mean = per_element * sum_over(a.width, [&](int64_t i, int n) {
-      return load_n(dout + i, n) * load_n(a.gain + i, n);
-    });
+    const float mean =
+        per_element * sum_over(a.width, [&](int64_t i, int n) { return load_n(dout + i, n) * load_n(a.gain + i, n); });
     const float slope = per_element * sum_over(a.width, [&](int64_t i, int n) {
-      return load_n(dout + i, n) * load_n(a.gain + i, n) * load_n(hat + i, n);
-    });
+                          return load_n(dout + i, n) * load_n(a.gain + i, n) * load_n(hat + i, n);
+                        });
     const Vec inverse = set(a.inverse_deviation[r]);
     each(a.width, [&](int64_t i, int n) {
       const Vec d = load_n(dout + i, n), h = load_n(hat + i, n), gain = load_n(a.gain + i, n);
@@ -89,7 +94,9 @@ void norm_backward(const NormBackward& a) {
 constexpr float kSlope = 1.5957691216057308F;  // 2 sqrt(2/pi)
 constexpr float kCubic = 0.044715F;
 
-inline Vec exp_minus_two_z(Vec u) { return exp(u * set(-kSlope) * fma(u * u, set(kCubic), set(1.0F))); }
+inline Vec exp_minus_two_z(Vec u) {
+  return exp(u * set(-kSlope) * fma(u * u, set(kCubic), set(1.0F)));
+}
 
 void gelu_forward(int64_t n, const float* u, float* out) {
   each(n, [&](int64_t i, int lanes) {
@@ -101,7 +108,7 @@ void gelu_forward(int64_t n, const float* u, float* out) {
 void gelu_backward(int64_t n, const float* u, float* du, float* out) {
   each(n, [&](int64_t i, int lanes) {
     const Vec x = load_n(u + i, lanes), e = exp_minus_two_z(x);
-    const Vec gate = set(1.0F) / (set(1.0F) + e);  // sigmoid(2z); 1 - gate = e gate
+    const Vec gate = set(1.0F) / (set(1.0F) + e);                            // sigmoid(2z); 1 - gate = e gate
     const Vec dz = set(kSlope) * fma(x * x, set(3.0F * kCubic), set(1.0F));  // of 2z by u
     const Vec activated = x * gate;
     const Vec slope = fma(activated * (e * gate), dz, gate);
@@ -114,7 +121,9 @@ void add(int64_t n, const float* a, const float* b, float* out) {
   each(n, [&](int64_t i, int lanes) { store_n(out + i, load_n(a + i, lanes) + load_n(b + i, lanes), lanes); });
 }
 
-void add_to(int64_t n, const float* a, float* sum_of) { add(n, a, sum_of, sum_of); }
+void add_to(int64_t n, const float* a, float* sum_of) {
+  add(n, a, sum_of, sum_of);
+}
 
 void fill_rows(int64_t rows, int64_t width, const float* bias, float* out) {
   for (int64_t r = 0; r < rows; ++r) {
@@ -166,9 +175,8 @@ void causal_softmax_backward(const CausalRows& a, const float* probabilities, fl
     float* d = dscores + r * a.stride;
     const int64_t seen = a.first + r + 1;
     const Vec mean = set(sum_over(seen, [&](int64_t i, int n) { return load_n(p + i, n) * load_n(d + i, n); }));
-    each(seen, [&](int64_t i, int n) {
-      store_n(d + i, load_n(p + i, n) * (load_n(d + i, n) - mean) * set(a.scale), n);
-    });
+    each(seen,
+         [&](int64_t i, int n) { store_n(d + i, load_n(p + i, n) * (load_n(d + i, n) - mean) * set(a.scale), n); });
     for (int64_t i = seen; i < a.columns; ++i) d[i] = 0;
   }
 }

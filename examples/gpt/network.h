@@ -1,9 +1,9 @@
 #pragma once
 
-// GPT-2, forward and backward by hand, in pieces that a runtime can drive one after another: embed, block, head, and their
-// backward halves. x is the residual stream [tokens, width], changed in place by each piece; dx is its gradient.
+// GPT-2, forward and backward by hand, in pieces that a runtime can drive one after another: embed, block, head, and
+// their backward halves. x is the residual stream [tokens, width], changed in place by each piece; dx is its gradient.
 // What backward needs of a piece's forward pass is written to `saved` (embed: nothing); scratch memory is a Workspace.
-// Gradients are added to, never overwritten. Nothing here allocates, except a Workspace that is made.
+// Gradients are added to, never overwritten. Nothing here allocates.
 //
 // Thread rules: functions of what they are given; each rank's thread has its own Workspace, saved memory and x. Equal
 // inputs give equal bits, whatever the addresses. Memory from the caller is aligned to 64 bytes.
@@ -15,11 +15,11 @@ namespace gpt {
 
 struct Shape {
   int layers = 4;
-  int width = 256;       // a multiple of heads
+  int width = 256;  // a multiple of heads
   int heads = 8;
-  int sequence = 128;    // positions
+  int sequence = 128;  // positions
   int vocabulary = 256;
-  bool tied = true;      // the head's matrix is the token embedding
+  bool tied = true;  // the head's matrix is the token embedding
 
   int head_width() const { return width / heads; }
 };
@@ -35,12 +35,12 @@ struct Batch {
 // One block's tensors, in the order in which a unit owns them. Linear weights are [in, out].
 template <typename Float>
 struct Block {
-  Float *ln_1_weight, *ln_1_bias;      // [d]
-  Float *attn_weight, *attn_bias;      // [d, 3d], [3d]: queries, keys, values
-  Float *proj_weight, *proj_bias;      // [d, d], [d]
-  Float *ln_2_weight, *ln_2_bias;      // [d]
-  Float *fc_weight, *fc_bias;          // [d, 4d], [4d]
-  Float *out_weight, *out_bias;        // [4d, d], [d]
+  Float *ln_1_weight, *ln_1_bias;  // [d]
+  Float *attn_weight, *attn_bias;  // [d, 3d], [3d]: queries, keys, values
+  Float *proj_weight, *proj_bias;  // [d, d], [d]
+  Float *ln_2_weight, *ln_2_bias;  // [d]
+  Float *fc_weight, *fc_bias;      // [d, 4d], [4d]
+  Float *out_weight, *out_bias;    // [4d, d], [d]
 };
 
 template <typename Float>
@@ -59,8 +59,8 @@ struct Head {
 int64_t block_saved_floats(const Shape& shape, Batch batch);
 int64_t head_saved_floats(const Shape& shape, Batch batch);
 
-// Memory of one rank for batches of up to so many tokens of so long sequences. Contents do not outlive a call, but for the
-// residual stream.
+// Memory of one rank for batches of up to so many tokens of so long sequences. Contents do not outlive a call, but for
+// the residual stream.
 struct Workspace {
   // `memory`: as many floats as a Workspace of null memory says.
   Workspace(const Shape& shape, Batch batch, float* memory);

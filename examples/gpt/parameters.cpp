@@ -22,8 +22,12 @@ namespace {
 constexpr double kDeviation = 0.02;
 
 // Weight decay is for tensors of two dimensions only: not for biases and norms.
-Parameter matrix(std::string name, int64_t rows, int64_t columns) { return {std::move(name), {rows, columns}, true}; }
-Parameter vector(std::string name, int64_t size) { return {std::move(name), {size}, false}; }
+Parameter matrix(std::string name, int64_t rows, int64_t columns) {
+  return {std::move(name), {rows, columns}, true};
+}
+Parameter vector(std::string name, int64_t size) {
+  return {std::move(name), {size}, false};
+}
 
 std::vector<Parameter> block_parameters(const Shape& shape, int layer) {
   const std::string h = fmt::format("h.{}.", layer);
@@ -42,10 +46,13 @@ std::vector<Parameter> block_parameters(const Shape& shape, int layer) {
           vector(h + "mlp.c_proj.bias", d)};
 }
 
-int64_t bytes_of(int64_t floats) { return floats * static_cast<int64_t>(sizeof(float)); }
+int64_t bytes_of(int64_t floats) {
+  return floats * static_cast<int64_t>(sizeof(float));
+}
 
 // The root, its parameters where they stand in it, and the units around the blocks.
-UnitSpec outer_unit(std::string name, std::vector<Parameter> parameters, bool has_head, const Shape& shape, Batch batch) {
+UnitSpec outer_unit(std::string name, std::vector<Parameter> parameters, bool has_head, const Shape& shape,
+                    Batch batch) {
   return {.name = std::move(name),
           .parameters = std::move(parameters),
           .saved_bytes = has_head ? bytes_of(head_saved_floats(shape, batch)) : 0,
@@ -100,7 +107,8 @@ void initial_values(const Shape& shape, uint64_t seed, std::string_view paramete
     std::ranges::fill(values, 1.0F);
     return;
   }
-  const double deviation = parameter.ends_with("c_proj.weight") ? kDeviation / std::sqrt(2.0 * shape.layers) : kDeviation;
+  const double deviation =
+      parameter.ends_with("c_proj.weight") ? kDeviation / std::sqrt(2.0 * shape.layers) : kDeviation;
   const uint64_t stream = stream_of(parameter);
   for (std::size_t i = 0; i < values.size(); ++i) {
     const double normal = random_normal(seed, stream, static_cast<uint64_t>(offset) + i);
@@ -119,9 +127,9 @@ void check_parameters(const Safetensors& file, const reshard::Model& model) {
   for (const auto& [name, tensor] : file.tensors()) {
     if (is_causal_mask(name) || std::ranges::find(names, name) != names.end()) continue;
     const std::string near = reshard::base::nearest(name, names);
-    throw Error(ErrorCode::data,
-                fmt::format("tensor \"{}\" {} is no parameter of this model", name, shape_text(tensor.shape)), file.path(),
-                near.empty() ? "make [model] the file's own" : fmt::format("the nearest name is \"{}\"", near));
+    throw Error(
+        ErrorCode::data, fmt::format("tensor \"{}\" {} is no parameter of this model", name, shape_text(tensor.shape)),
+        file.path(), near.empty() ? "make [model] the file's own" : fmt::format("the nearest name is \"{}\"", near));
   }
 }
 

@@ -31,9 +31,11 @@ struct Units {
 // `batch`: one micro-batch of one rank, for the bytes that backward needs and the operations of a pass.
 Units declare_units(const Shape& shape, Placement placement, Batch batch);
 
-// GPT-2's own initialisation: normal of deviation 0.02, divided by sqrt(2 layers) where a linear layer ends in the residual
-// stream; biases 0; norms' gains 1. Elements [offset, offset + values.size()); equal for every placement and rank count.
-void initial_values(const Shape& shape, uint64_t seed, std::string_view parameter, int64_t offset, std::span<float> values);
+// GPT-2's own initialisation: normal of deviation 0.02, divided by sqrt(2 layers) where a linear layer ends in the
+// residual stream; biases 0; norms' gains 1. Elements [offset, offset + values.size()); equal for every placement and
+// rank count.
+void initial_values(const Shape& shape, uint64_t seed, std::string_view parameter, int64_t offset,
+                    std::span<float> values);
 
 // Throws Error(data) unless the file has exactly this model's parameters, fp32 and of the same shapes. GPT-2's causal
 // masks ("h.0.attn.bias"), which old files store, are passed over.

@@ -7,8 +7,8 @@ namespace gpt {
 void multiply(const Product& p) {
   static const bool one_thread = (openblas_set_num_threads(1), true);
   (void)one_thread;
-  cblas_sgemm(CblasRowMajor, p.a.transposed ? CblasTrans : CblasNoTrans, p.b.transposed ? CblasTrans : CblasNoTrans, p.m,
-              p.n, p.k, 1.0F, p.a.data, p.a.stride, p.b.data, p.b.stride, p.add ? 1.0F : 0.0F, p.out, p.stride);
+  cblas_sgemm(CblasRowMajor, p.a.transposed ? CblasTrans : CblasNoTrans, p.b.transposed ? CblasTrans : CblasNoTrans,
+              p.m, p.n, p.k, 1.0F, p.a.data, p.a.stride, p.b.data, p.b.stride, p.add ? 1.0F : 0.0F, p.out, p.stride);
 }
 
 void add_linear(Linear l, const float* x, const float* weight, float* y) {

@@ -1,7 +1,7 @@
 #pragma once
 
-// Matrix products on OpenBLAS, row-major fp32. Every rank is one thread and computes on it alone, so OpenBLAS is told once
-// to use a single one. Thread rules: may be called by several threads at once. Equal inputs give equal bits.
+// Matrix products on OpenBLAS, row-major fp32. Every rank is one thread and computes on it alone, so OpenBLAS is told
+// once to use a single one. Thread rules: may be called by several threads at once. Equal inputs give equal bits.
 
 namespace gpt {
 
@@ -26,8 +26,8 @@ void multiply(const Product& product);
 struct Linear {
   int rows, in, out;
 };
-void add_linear(Linear, const float* x, const float* weight, float* y);            // y += x W
+void add_linear(Linear, const float* x, const float* weight, float* y);               // y += x W
 void linear_input_gradient(Linear, const float* dy, const float* weight, float* dx);  // dx = dy Wᵀ
-void add_weight_gradient(Linear, const float* x, const float* dy, float* dweight);  // dW += xᵀ dy
+void add_weight_gradient(Linear, const float* x, const float* dy, float* dweight);    // dW += xᵀ dy
 
 }  // namespace gpt

@@ -20,7 +20,9 @@ namespace {
 constexpr int64_t kPromptBytes = 24;
 constexpr int kByteTokens = 256;
 
-int ranks_of(const Job& job) { return std::max(1, job.mesh.ranks); }
+int ranks_of(const Job& job) {
+  return std::max(1, job.mesh.ranks);
+}
 
 // The place of the key that the user gave; of two that do not fit, the first one that was.
 std::string where(const Job& job, const std::string& key, const std::string& other) {
@@ -50,8 +52,8 @@ void Program::declare(reshard::Tables& tables) {
 std::vector<Program::Flag> Program::flags() {
   return {{"--data", "PATH", "a file or folder of text, instead of data.path", &data_},
           {"--from", "FILE", "initial parameters: a .safetensors file with GPT-2's names", &from_},
-          {"--tokens", "FILE", "a .safetensors file with \"tokens\" int32 [steps, batch, sequence + 1], instead of text",
-           &tokens_}};
+          {"--tokens", "FILE",
+           "a .safetensors file with \"tokens\" int32 [steps, batch, sequence + 1], instead of text", &tokens_}};
 }
 
 void Program::check_shape(const Job& job) const {
@@ -81,7 +83,8 @@ void Program::open_text(const Job& job) {
   if (!data_.empty()) path_ = data_;
   const std::string place = data_.empty() ? job.where("data.path") : "--data";
   if (path_.empty()) {
-    throw Error(ErrorCode::config, "data.path is not given", job.file, "name a file or folder of text there, or with --data");
+    throw Error(ErrorCode::config, "data.path is not given", job.file,
+                "name a file or folder of text there, or with --data");
   }
   auto text = std::make_unique<const Text>(
       path_, place, Text::Needs{.length = shape_.sequence + 1, .ranks = ranks_of(job), .seed = job.train.seed});
@@ -96,9 +99,10 @@ void Program::open_files(const Job& job) {
   if (tokens_.empty()) {
     open_text(job);
   } else {
-    setup_.tokens = std::make_unique<const TokenFile>(
-        tokens_, TokenFile::Needs{.steps = job.train.steps, .batch = job.train.global_batch,
-                                  .length = shape_.sequence + 1, .vocabulary = shape_.vocabulary});
+    setup_.tokens = std::make_unique<const TokenFile>(tokens_, TokenFile::Needs{.steps = job.train.steps,
+                                                                                .batch = job.train.global_batch,
+                                                                                .length = shape_.sequence + 1,
+                                                                                .vocabulary = shape_.vocabulary});
     facts_.emplace_back("tokens", tokens_);
   }
   setup_.parameters.reset();
@@ -118,8 +122,8 @@ reshard::Model Program::model(const Job& job, const reshard::Tables&) {
   const Workspace workspace(shape_, setup_.batch, nullptr);
   setup_.units.model.hold_bytes(workspace.floats * static_cast<int64_t>(sizeof(float)));
 
-  facts_ = {{"model", fmt::format("GPT-2, {} layers, width {}, {} heads, {} tokens, {} head", shape_.layers, shape_.width,
-                                  shape_.heads, shape_.sequence, shape_.tied ? "tied" : "untied")},
+  facts_ = {{"model", fmt::format("GPT-2, {} layers, width {}, {} heads, {} tokens, {} head", shape_.layers,
+                                  shape_.width, shape_.heads, shape_.sequence, shape_.tied ? "tied" : "untied")},
             {"parameters", reshard::base::count_text(setup_.units.model.parameter_count())}};
   open_files(job);
   return setup_.units.model;
@@ -129,8 +133,12 @@ std::unique_ptr<reshard::Trainer> Program::trainer(const Job&, reshard::Runtime&
   return std::make_unique<Trainer>(setup_, runtime);
 }
 
-int64_t Program::samples_per_step(const Job& job) const { return job.train.global_batch * shape_.sequence; }
+int64_t Program::samples_per_step(const Job& job) const {
+  return job.train.global_batch * shape_.sequence;
+}
 
-std::vector<std::pair<std::string, std::string>> Program::facts() const { return facts_; }
+std::vector<std::pair<std::string, std::string>> Program::facts() const {
+  return facts_;
+}
 
 }  // namespace gpt

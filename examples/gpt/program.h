@@ -1,7 +1,7 @@
 #pragma once
 
-// The GPT example as a program for reshard::app: its tables [model] and [data], its flags, and what is checked before any
-// rank starts. Thread rules: used by one thread until the ranks start, then only read.
+// The GPT example as a program for reshard::app: its tables [model] and [data], its flags, and what is checked before
+// any rank starts. Thread rules: used by one thread until the ranks start, then only read.
 
 #include <memory>
 #include <string>
@@ -34,8 +34,8 @@ class Program final : public reshard::Program {
   void open_text(const reshard::Job& job);
 
   Shape shape_;
-  std::string units_ = "root", path_;          // [model] units, [data] path
-  std::string from_, tokens_, data_;           // flags
+  std::string units_ = "root", path_;  // [model] units, [data] path
+  std::string from_, tokens_, data_;   // flags
   Setup setup_;
   std::vector<std::pair<std::string, std::string>> facts_;
 };

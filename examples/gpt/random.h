@@ -30,7 +30,9 @@ constexpr uint64_t stream_of(std::string_view name) {
 }
 
 // Uniform in (0, 1).
-constexpr double random_uniform(uint64_t bits) { return (static_cast<double>(bits >> 12U) + 0.5) * 0x1p-52; }
+constexpr double random_uniform(uint64_t bits) {
+  return (static_cast<double>(bits >> 12U) + 0.5) * 0x1p-52;
+}
 
 // Standard normal (Box and Muller; one of the pair is used).
 inline double random_normal(uint64_t seed, uint64_t stream, uint64_t index) {

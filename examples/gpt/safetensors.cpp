@@ -71,7 +71,9 @@ Safetensors::Safetensors(std::string path) : path_(std::move(path)) {
   }
 }
 
-Safetensors::~Safetensors() { close(file_); }
+Safetensors::~Safetensors() {
+  close(file_);
+}
 
 void Safetensors::read_header() {
   if (size_ < kLengthBytes) {
@@ -89,7 +91,8 @@ void Safetensors::read_header() {
   read_bytes(kLengthBytes, text.data(), static_cast<int64_t>(length));
   const int64_t data = kLengthBytes + static_cast<int64_t>(length);
   const auto header = nlohmann::json::parse(text, nullptr, false);
-  if (!header.is_object()) throw Error(ErrorCode::data, "not a safetensors file: the header is not a JSON object", path_);
+  if (!header.is_object())
+    throw Error(ErrorCode::data, "not a safetensors file: the header is not a JSON object", path_);
   for (const auto& [name, entry] : header.items()) {
     if (name == "__metadata__") continue;
     Tensor tensor;
@@ -129,15 +132,15 @@ const Safetensors::Tensor& Safetensors::require(const std::string& name, const s
     std::vector<std::string> names;
     for (const auto& [there, tensor] : tensors_) names.push_back(there);
     const std::string near = reshard::base::nearest(name, names);
-    throw Error(ErrorCode::data, fmt::format("no tensor \"{}\" {}", name, shape_text(shape)), path_,
-                near.empty() ? "" : fmt::format("the nearest name is \"{}\" {}", near,
-                                                shape_text(tensors_.at(near).shape)));
+    throw Error(
+        ErrorCode::data, fmt::format("no tensor \"{}\" {}", name, shape_text(shape)), path_,
+        near.empty() ? "" : fmt::format("the nearest name is \"{}\" {}", near, shape_text(tensors_.at(near).shape)));
   }
   const Tensor& tensor = found->second;
   if (tensor.dtype != dtype || !fits(shape, tensor.shape)) {
     throw Error(ErrorCode::data,
-                fmt::format("tensor \"{}\" is {} {}, but {} {} is wanted", name, tensor.dtype,
-                            shape_text(tensor.shape), dtype, shape_text(shape)),
+                fmt::format("tensor \"{}\" is {} {}, but {} {} is wanted", name, tensor.dtype, shape_text(tensor.shape),
+                            dtype, shape_text(shape)),
                 path_);
   }
   return tensor;

@@ -1,9 +1,9 @@
 #pragma once
 
-// Reader of .safetensors files: 8 bytes of header length (little-endian), a JSON header (name → dtype, shape, place), raw
-// little-endian data. The header is read and checked when the file is opened; values are read where and when they are
-// asked for. Thread rules: reading is const and may be done by several threads at once. Every error is Error(data) with
-// the file as its place.
+// Reader of .safetensors files: 8 bytes of header length (little-endian), a JSON header (name → dtype, shape, place),
+// raw little-endian data. The header is read and checked when the file is opened; values are read where and when they
+// are asked for. Thread rules: reading is const and may be done by several threads at once. Every error is Error(data)
+// with the file as its place.
 
 #include <cstdint>
 #include <map>

@@ -16,9 +16,9 @@ using reshard::View;
 
 namespace {
 
-constexpr int64_t kEvaluated = 64;       // validation sequences, at least
-constexpr int64_t kSampleTokens = 160;   // of a text sample, the prompt not counted
-constexpr double kTemperature = 0.8;     // below 1: likelier tokens are drawn more often than the model says
+constexpr int64_t kEvaluated = 64;      // validation sequences, at least
+constexpr int64_t kSampleTokens = 160;  // of a text sample, the prompt not counted
+constexpr double kTemperature = 0.8;    // below 1: likelier tokens are drawn more often than the model says
 constexpr uint64_t kSampleStream = 2;
 
 // Pointers of a unit's view by index, as network.h wants them.
@@ -57,10 +57,12 @@ void backward_piece(Runtime& runtime, Unit unit, const View& root, Piece piece) 
 }  // namespace
 
 Trainer::Trainer(const Setup& setup, Runtime& runtime)
-    : setup_(setup), scratch_(runtime.allocate(runtime.model().held_bytes())),
+    : setup_(setup),
+      scratch_(runtime.allocate(runtime.model().held_bytes())),
       work_(setup.shape, setup.batch, scratch_.floats()),
       saved_(static_cast<std::size_t>(runtime.model().unit_count())),
-      inputs_(static_cast<std::size_t>(setup.batch.tokens())), targets_(inputs_.size()),
+      inputs_(static_cast<std::size_t>(setup.batch.tokens())),
+      targets_(inputs_.size()),
       sequence_(static_cast<std::size_t>(setup.batch.length) + 1) {}
 
 void Trainer::fill(Runtime& runtime) {
@@ -173,8 +175,8 @@ void Trainer::forward_only(Runtime& runtime, Batch batch, Last last) {
 std::optional<double> Trainer::evaluate(Runtime& runtime) {
   if (!setup_.tokens->has_validation()) return std::nullopt;
   const int64_t per_pass = int64_t{setup_.batch.sequences} * runtime.rank().count();
-  // As many passes as give at least kEvaluated sequences, rounded up to whole steps: then the sequences are the same ones
-  // for every number of ranks.
+  // As many passes as give at least kEvaluated sequences, rounded up to whole steps: then the sequences are the same
+  // ones for every number of ranks.
   const int64_t per_step = per_pass * runtime.job().train.microbatches;
   const int64_t count = (kEvaluated + per_step - 1) / per_step * per_step;
   const int64_t mine = count / runtime.rank().count();
@@ -213,7 +215,8 @@ std::string Trainer::sample(Runtime& runtime) {
     const Batch batch = {1, std::min(static_cast<int>(text.size()), setup_.batch.length)};
     std::copy(text.end() - batch.length, text.end(), inputs_.begin());
     forward_only(runtime, batch, [&](const Head<const float>& head, float*) {
-      head_logits(setup_.shape, head, work_.stream + int64_t{batch.length - 1} * setup_.shape.width, logits.data(), work_);
+      head_logits(setup_.shape, head, work_.stream + int64_t{batch.length - 1} * setup_.shape.width, logits.data(),
+                  work_);
     });
     text.push_back(draw(logits, i));
   }

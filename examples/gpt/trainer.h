@@ -1,7 +1,7 @@
 #pragma once
 
-// One rank of the GPT example: its forward and backward passes through the runtime's hooks, on tokens from a source that
-// the ranks share. Thread rules: a Trainer belongs to its rank's thread.
+// One rank of the GPT example: its forward and backward passes through the runtime's hooks, on tokens from a source
+// that the ranks share. Thread rules: a Trainer belongs to its rank's thread.
 
 #include <memory>
 #include <optional>

@@ -1,7 +1,7 @@
-// Forward and backward of the GPT example on unsynchronised threads, without runtime or optimizer, beside the bare matrix
-// products of the same step, which take turns with it in the same run: `of_products` is the products' time over the
-// pass's time (1 = nothing but products), the median over the turns.
-// Arguments: layers width heads sequence batch threads turns; default: 6 384 6 128 4 1 9 (10.8 M parameters).
+// Forward and backward of the GPT example on unsynchronised threads, without runtime or optimizer, beside the bare
+// matrix products of the same step, which take turns with it in the same run: `of_products` is the products' time over
+// the pass's time (1 = nothing but products), the median over the turns. Arguments: layers width heads sequence batch
+// threads turns; default: 6 384 6 128 4 1 9 (10.8 M parameters).
 
 #include <algorithm>
 #include <chrono>
@@ -25,7 +25,8 @@ struct Seconds {
 // The linear layers and the head, forward and backward; attention's own products count as the pass's.
 void bare_products(const gpt::Shape& shape, gpt::Batch batch, float* memory) {
   const int n = batch.tokens(), d = shape.width;
-  const int64_t most = std::max(int64_t{n} * std::max(4 * d, shape.vocabulary), int64_t{d} * std::max(4 * d, shape.vocabulary));
+  const int64_t most =
+      std::max(int64_t{n} * std::max(4 * d, shape.vocabulary), int64_t{d} * std::max(4 * d, shape.vocabulary));
   float *x = memory, *w = memory + most, *y = memory + 2 * most;
   auto layer = [&](int in, int out) {
     gpt::add_linear({n, in, out}, x, w, y);
@@ -62,7 +63,8 @@ std::vector<Seconds> measure(const gpt::Shape& shape, gpt::Batch batch, int turn
     bare_products(shape, batch, memory.data());
     const auto end = Clock::now();
     if (turn > 0) {  // the first one warms up
-      all.push_back({std::chrono::duration<double>(middle - start).count(), std::chrono::duration<double>(end - middle).count()});
+      all.push_back(
+          {std::chrono::duration<double>(middle - start).count(), std::chrono::duration<double>(end - middle).count()});
     }
   }
   return all;
@@ -80,8 +82,12 @@ double median(const std::vector<Seconds>& all, Value value) {
 
 int main(int argc, char** argv) {
   auto argument = [&](int i, int otherwise) { return argc > i ? std::atoi(argv[i]) : otherwise; };
-  const gpt::Shape shape = {.layers = argument(1, 6), .width = argument(2, 384), .heads = argument(3, 6),
-                            .sequence = argument(4, 128), .vocabulary = 256, .tied = true};
+  const gpt::Shape shape = {.layers = argument(1, 6),
+                            .width = argument(2, 384),
+                            .heads = argument(3, 6),
+                            .sequence = argument(4, 128),
+                            .vocabulary = 256,
+                            .tied = true};
   const gpt::Batch batch = {argument(5, 4), shape.sequence};
   const int threads = argument(6, 1), turns = argument(7, 9);
   std::vector<std::vector<Seconds>> results(static_cast<std::size_t>(threads));

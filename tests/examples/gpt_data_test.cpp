@@ -26,7 +26,8 @@ class Files : public testing::Test {
  protected:
   Files() {
     const testing::TestInfo* test = testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = fs::temp_directory_path() / (std::string("reshard_gpt_data_") + test->name() + "_" + std::to_string(getpid()));
+    folder_ =
+        fs::temp_directory_path() / (std::string("reshard_gpt_data_") + test->name() + "_" + std::to_string(getpid()));
     fs::create_directories(folder_);
   }
   ~Files() override { fs::remove_all(folder_); }
@@ -61,7 +62,8 @@ std::string error_of(const std::function<void()>& body) {
 
 TEST_F(Files, ReadsTensorsInParts) {
   const std::vector<float> values = {1, 2, 3, 4, 5, 6};
-  const std::string header = R"({"__metadata__":{"format":"pt"},"a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]}})";
+  const std::string header =
+      R"({"__metadata__":{"format":"pt"},"a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]}})";
   const std::string path = write_tensors(header, 0);
   std::ofstream(path, std::ios::binary | std::ios::app).write(reinterpret_cast<const char*>(values.data()), 24);
   const Safetensors file(path);
@@ -81,7 +83,8 @@ TEST_F(Files, SaysWhatIsWrongWithATensorFile) {
   const std::string path = write("file.safetensors", "abc");
   EXPECT_EQ(open(path), path + ": not a safetensors file: 3 bytes, too short for a header");
   write("file.safetensors", std::string("\x40\0\0\0\0\0\0\0{}", 10));
-  EXPECT_EQ(open(path), path + ": not a safetensors file, or cut off: the header should have 64 bytes, the file has 10");
+  EXPECT_EQ(open(path),
+            path + ": not a safetensors file, or cut off: the header should have 64 bytes, the file has 10");
   write_tensors("{\"a\": [", 0);
   EXPECT_EQ(open(path), path + ": not a safetensors file: the header is not a JSON object");
   write_tensors("[1, 2]", 0);
@@ -93,7 +96,8 @@ TEST_F(Files, SaysWhatIsWrongWithATensorFile) {
   write_tensors(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[-8,0]}})", 8);
   EXPECT_EQ(open(path), path + ": tensor \"a\" of F32 [2] cannot lie at bytes -8 to 0");
   write_tensors(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", 5);
-  EXPECT_EQ(open(path), path + ": the file is cut off: tensor \"a\" ends at byte 70, the file at 67 (copy the file again)");
+  EXPECT_EQ(open(path),
+            path + ": the file is cut off: tensor \"a\" ends at byte 70, the file at 67 (copy the file again)");
 }
 
 TEST_F(Files, NamesBothTensorsThatDoNotFit) {
@@ -104,8 +108,9 @@ TEST_F(Files, NamesBothTensorsThatDoNotFit) {
   };
   Shape shape = {.layers = 2, .width = 64, .heads = 4, .sequence = 32, .vocabulary = 256, .tied = true};
   EXPECT_EQ(check(tied, shape), "no error");
-  EXPECT_EQ(check(untied, shape), untied.path() + ": tensor \"lm_head.weight\" [256, 64] is no parameter of this model "
-                                                  "(make [model] the file's own)");
+  EXPECT_EQ(check(untied, shape), untied.path() +
+                                      ": tensor \"lm_head.weight\" [256, 64] is no parameter of this model "
+                                      "(make [model] the file's own)");
   shape.tied = false;
   EXPECT_EQ(check(untied, shape), "no error");
   EXPECT_EQ(check(tied, shape), tied.path() + ": no tensor \"lm_head.weight\" [256, 64]");
@@ -114,12 +119,14 @@ TEST_F(Files, NamesBothTensorsThatDoNotFit) {
             untied.path() + ": no tensor \"h.2.ln_1.weight\" [64] (the nearest name is \"h.0.ln_1.weight\" [64])");
   shape.layers = 2;
   shape.sequence = 48;
-  EXPECT_EQ(check(untied, shape), untied.path() + ": tensor \"wpe.weight\" is F32 [32, 64], but F32 [48, 64] is wanted");
+  EXPECT_EQ(check(untied, shape),
+            untied.path() + ": tensor \"wpe.weight\" is F32 [32, 64], but F32 [48, 64] is wanted");
 }
 
 TEST_F(Files, PassesOverCausalMasks) {
   std::string header = "{\"h.0.attn.bias\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}";
-  const reshard::Model model = declare_units({.layers = 0, .width = 1, .heads = 1, .sequence = 1, .vocabulary = 2}, Placement::root, {}).model;
+  const reshard::Model model =
+      declare_units({.layers = 0, .width = 1, .heads = 1, .sequence = 1, .vocabulary = 2}, Placement::root, {}).model;
   for (const reshard::Parameter& p : model.units()[0].parameters) {
     header += ",\"" + p.name + "\":{\"dtype\":\"F32\",\"shape\":" + shape_text(p.shape) + ",\"data_offsets\":[0," +
               std::to_string(4 * p.elements()) + "]}";
@@ -140,8 +147,9 @@ TEST_F(Files, TakesTokensStepByStep) {
   EXPECT_FALSE(tokens.has_validation());
 
   const auto open = [&](TokenFile::Needs needs) { return error_of([&] { const TokenFile t(golden, needs); }); };
-  EXPECT_EQ(open({.steps = 21, .batch = 48, .length = 33, .vocabulary = 256}),
-            golden + ": tensor \"tokens\" [20, 48, 33] has 20 steps, but the job has 21 (set train.steps to 20 at most)");
+  EXPECT_EQ(
+      open({.steps = 21, .batch = 48, .length = 33, .vocabulary = 256}),
+      golden + ": tensor \"tokens\" [20, 48, 33] has 20 steps, but the job has 21 (set train.steps to 20 at most)");
   EXPECT_EQ(open({.steps = 20, .batch = 16, .length = 33, .vocabulary = 256}),
             golden + ": tensor \"tokens\" is I32 [20, 48, 33], but I32 [any, 16, 33] is wanted");
   EXPECT_EQ(open({.steps = 1, .batch = 48, .length = 33, .vocabulary = 2}),
@@ -181,12 +189,14 @@ TEST_F(Files, SaysWhatIsWrongWithText) {
   const std::string small = write("small.txt", std::string(110, 'x'));
   EXPECT_EQ(open(small, 9), "no error");
   EXPECT_EQ(open(small, 10),
-            "job.toml:9:1: \"" + small + "\" has 110 bytes of text, too little for 10 ranks: each needs a sequence of 11 bytes, "
-            "and the last tenth, for validation, one more (name more text, or lower mesh.ranks or model.sequence)");
+            "job.toml:9:1: \"" + small +
+                "\" has 110 bytes of text, too little for 10 ranks: each needs a sequence of 11 bytes, "
+                "and the last tenth, for validation, one more (name more text, or lower mesh.ranks or model.sequence)");
   const std::string one = write("one.txt", "x");
   EXPECT_EQ(open(one, 1),
-            "job.toml:9:1: \"" + one + "\" has 1 byte of text, too little for 1 rank: each needs a sequence of 11 bytes, "
-            "and the last tenth, for validation, one more (name more text, or lower mesh.ranks or model.sequence)");
+            "job.toml:9:1: \"" + one +
+                "\" has 1 byte of text, too little for 1 rank: each needs a sequence of 11 bytes, "
+                "and the last tenth, for validation, one more (name more text, or lower mesh.ranks or model.sequence)");
 }
 
 // Every place of the training part can be drawn, none of the validation part; and the same place for the same numbers.

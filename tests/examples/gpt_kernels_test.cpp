@@ -25,7 +25,9 @@ std::vector<float> random_row(size_t n, uint64_t stream, double scale = 1) {
   return row;
 }
 
-double gelu(double u) { return 0.5 * u * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (u + 0.044715 * u * u * u))); }
+double gelu(double u) {
+  return 0.5 * u * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (u + 0.044715 * u * u * u)));
+}
 double gelu_slope(double u) {
   const double t = std::tanh(std::sqrt(2 / std::numbers::pi) * (u + 0.044715 * u * u * u));
   return 0.5 * (1 + t) + 0.5 * u * (1 - t * t) * std::sqrt(2 / std::numbers::pi) * (1 + 3 * 0.044715 * u * u);
@@ -75,7 +77,8 @@ TEST_P(Isa, NormAndItsGradients) {
       }
       for (size_t i = 0; i < width; ++i) {
         const double hat = (X(i) - mean) * s;
-        ASSERT_NEAR(static_cast<double>(out[at + i]), hat * static_cast<double>(gain[i]) + static_cast<double>(bias[i]), 4e-6);
+        ASSERT_NEAR(static_cast<double>(out[at + i]), hat * static_cast<double>(gain[i]) + static_cast<double>(bias[i]),
+                    4e-6);
         // One element's norm has slope 1/sqrt(1e-5): allow for that factor.
         ASSERT_NEAR(static_cast<double>(dx[at + i]), 1 + s * (D(i) - d_mean - hat * d_slope), 2e-6 * (1 + s));
         wanted_gain[i] += static_cast<double>(dout[at + i]) * hat;
@@ -136,7 +139,8 @@ TEST_P(Isa, CrossEntropyAndItsGradient) {
       wanted += std::log(total) - L(targets[static_cast<size_t>(r)]);
       for (int64_t c = 0; c < width; ++c) {
         const double hit = c == targets[static_cast<size_t>(r)] ? 1 : 0;
-        ASSERT_NEAR(static_cast<double>(d[static_cast<size_t>(r * width + c)]), 0.5 * (std::exp(L(c)) / total - hit), 2e-6);
+        ASSERT_NEAR(static_cast<double>(d[static_cast<size_t>(r * width + c)]), 0.5 * (std::exp(L(c)) / total - hit),
+                    2e-6);
       }
     }
     EXPECT_NEAR(sum, wanted, 1e-6 * (1 + wanted));

@@ -90,8 +90,11 @@ class Reference {
       }
     }
     for (int layer = 0; layer < shape_.layers; ++layer) {
-      auto at = [&](const char* name) { return w.at("h." + std::to_string(layer) + "." + name); };
-      const Rows qkv = linear(norm(x, at("ln_1.weight"), at("ln_1.bias")), at("attn.c_attn.weight"), at("attn.c_attn.bias"));
+      auto at = [&](const char* name) -> const std::vector<double>& {
+        return w.at("h." + std::to_string(layer) + "." + name);
+      };
+      const Rows qkv =
+          linear(norm(x, at("ln_1.weight"), at("ln_1.bias")), at("attn.c_attn.weight"), at("attn.c_attn.bias"));
       add(x, linear(attention(qkv), at("attn.c_proj.weight"), at("attn.c_proj.bias")));
       Rows up = linear(norm(x, at("ln_2.weight"), at("ln_2.bias")), at("mlp.c_fc.weight"), at("mlp.c_fc.bias"));
       for (std::vector<double>& row : up) {

@@ -1,7 +1,7 @@
 #pragma once
 
-// The GPT example's network in one process without the runtime, for tests: parameters and gradients by name, one pass of
-// forward and backward over a micro-batch. Memory can be laid at any distance from a 64-byte boundary.
+// The GPT example's network in one process without the runtime, for tests: parameters and gradients by name, one pass
+// of forward and backward over a micro-batch. Memory can be laid at any distance from a 64-byte boundary.
 
 #include <cstdint>
 #include <cstdlib>
@@ -39,15 +39,17 @@ class Floats {
 class SingleProcess {
  public:
   SingleProcess(const Shape& shape, Batch batch, int64_t skew = 0)
-      : shape_(shape), batch_(batch), units_(declare_units(shape, Placement::root, batch)),
-        memory_(Workspace(shape, batch, nullptr).floats, skew), work_(shape, batch, memory_.data()),
+      : shape_(shape),
+        batch_(batch),
+        units_(declare_units(shape, Placement::root, batch)),
+        memory_(Workspace(shape, batch, nullptr).floats, skew),
+        work_(shape, batch, memory_.data()),
         head_saved_(head_saved_floats(shape, batch), skew) {
     for (const reshard::UnitSpec& unit : units_.model.units()) {
       for (const reshard::Parameter& p : unit.parameters) {
         order_.push_back(p.name);
         values_.emplace(p.name, Floats(p.elements(), skew));
         gradients_.emplace(p.name, Floats(p.elements(), skew));
-        decays_[p.name] = p.decay;
       }
     }
     for (int i = 0; i < shape.layers; ++i) saved_.emplace_back(block_saved_floats(shape, batch), skew);
@@ -56,7 +58,6 @@ class SingleProcess {
   const std::vector<std::string>& names() const { return order_; }
   std::span<float> values(const std::string& name) const { return values_.at(name).span(); }
   std::span<float> gradients(const std::string& name) const { return gradients_.at(name).span(); }
-  bool decays(const std::string& name) const { return decays_.at(name); }
   const reshard::Model& model() const { return units_.model; }
 
   // Mean loss; the mean's gradients are added.
@@ -65,7 +66,8 @@ class SingleProcess {
     const Head<const float> head = {value("ln_f.weight"), value("ln_f.bias"), value(matrix())};
     embed_forward(shape_, batch_, embeddings, inputs, work_.stream);
     for (int i = 0; i < shape_.layers; ++i) {
-      block_forward(shape_, batch_, block<const float>(values_, i), work_.stream, saved_[static_cast<size_t>(i)].data(), work_);
+      block_forward(shape_, batch_, block<const float>(values_, i), work_.stream, saved_[static_cast<size_t>(i)].data(),
+                    work_);
     }
     const double loss = head_forward(shape_, batch_, head, work_.stream, targets, head_saved_.data(), work_);
     float* dx = work_.stream;
@@ -98,7 +100,6 @@ class SingleProcess {
   Units units_;
   std::vector<std::string> order_;
   std::map<std::string, Floats> values_, gradients_;
-  std::map<std::string, bool> decays_;
   Floats memory_;
   Workspace work_;
   Floats head_saved_;

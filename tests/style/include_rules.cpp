@@ -24,9 +24,9 @@ struct PublicHeader {
   std::string_view name, folder;
 };
 constexpr PublicHeader kPublicHeaders[] = {
-    {"error.h", "base"},      {"report.h", "base"},  {"model.h", "model"}, {"options.h", "strategy"},
-    {"optimizer.h", "optim"}, {"table.h", "config"}, {"job.h", "config"},  {"runtime.h", "engine"},
-    {"app.h", "cli"},         {"compare.h", "cli"},
+    {"error.h", "base"},      {"report.h", "base"},  {"model.h", "model"},       {"options.h", "strategy"},
+    {"optimizer.h", "optim"}, {"table.h", "config"}, {"job.h", "config"},        {"runtime.h", "engine"},
+    {"app.h", "cli"},         {"compare.h", "cli"},  {"decision.h", "strategy"}, {"override.h", "strategy"},
 };
 
 constexpr std::string_view kPublic = "core/include/reshard/";
@@ -78,6 +78,9 @@ std::vector<Finding> check_include_order(const Tree& tree) {
     }
     for (const Include& include : source.includes) {
       if (!include.quoted || include.path == kAbiHeader) continue;
+      if (starts_with(source.path, kPublic) && !starts_with(include.path, "reshard/"))
+        report(source, include.line,
+               "a public header includes public headers alone: \"reshard/…\" or the standard library");
       const bool is_public = starts_with(include.path, "reshard/");
       const auto other = is_public ? public_folder(include.path.substr(8)) : folder_of_source("core/" + include.path);
       const std::string what = "\"" + include.path + "\"";

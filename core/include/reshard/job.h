@@ -14,8 +14,8 @@
 
 #include "reshard/options.h"
 #include "reshard/table.h"
-#include "strategy/decision.h"
-#include "strategy/override.h"
+#include "reshard/decision.h"
+#include "reshard/override.h"
 
 namespace reshard {
 

@@ -23,7 +23,7 @@
 #include <vector>
 
 #include "reshard/options.h"
-#include "strategy/decision.h"
+#include "reshard/decision.h"
 
 namespace reshard {
 

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "strategy/decision.h"
+#include "reshard/decision.h"
 
 namespace reshard {
 

@@ -1,0 +1,168 @@
+// The GPT example as a program: from a job file and flags to losses, a validation loss and a text sample, and what it
+// refuses, with exact texts. How closely it agrees with PyTorch under every strategy is tests/parity's matter; here one
+// run per placement of the ends goes the whole way from a file.
+
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "examples/gpt/program.h"
+#include "reshard/error.h"
+#include "reshard/job.h"
+#include "reshard/runtime.h"
+
+namespace gpt {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A job file in a folder of its own, read as the program's command does.
+class ProgramTest : public testing::Test {
+ protected:
+  ProgramTest() : folder_(fs::temp_directory_path() / fmt::format("reshard_gpt_program_{}", getpid())) {
+    fs::create_directories(folder_);
+  }
+  ~ProgramTest() override { fs::remove_all(folder_); }
+
+  std::string write(const std::string& name, const std::string& text) const {
+    std::ofstream(folder_ / name) << text;
+    return (folder_ / name).string();
+  }
+
+  reshard::Model open(const std::string& job_text, const std::map<std::string, std::string>& flags = {}) {
+    program_ = std::make_unique<Program>();
+    for (const Program::Flag& flag : program_->flags()) {
+      if (const auto given = flags.find(flag.name); given != flags.end()) *flag.target = given->second;
+    }
+    reshard::Tables tables;
+    program_->declare(tables);
+    job_ = reshard::read_job(write("job.toml", job_text), tables);
+    return program_->model(job_, tables);
+  }
+
+  std::string error_of(const std::string& job_text) {
+    try {
+      open(job_text);
+    } catch (const reshard::Error& error) {
+      const std::string text = error.what(), at = folder_.string() + "/";
+      return text.starts_with(at) ? text.substr(at.size()) : text;
+    }
+    return "no error";
+  }
+
+  struct Result {
+    std::vector<reshard::StepResult> steps;
+    std::vector<std::optional<double>> validation;  // by rank
+    std::vector<std::string> samples;               // by rank
+    reshard::Report report;
+  };
+
+  // Trains, evaluates and samples, as the command does.
+  Result run(const reshard::Model& model) {
+    Result result;
+    result.validation.resize(static_cast<std::size_t>(job_.mesh.ranks));
+    result.samples.resize(result.validation.size());
+    reshard::launch(job_, [&](reshard::Rank& rank) {
+      reshard::Runtime runtime(job_, model, rank);
+      const auto trainer = program_->trainer(job_, runtime);
+      trainer->fill(runtime);
+      for (int64_t step = 0; step < job_.train.steps; ++step) {
+        const reshard::StepResult done =
+            runtime.step([&](reshard::MicroBatch at) { return trainer->micro_batch(runtime, at); });
+        if (rank.first()) result.steps.push_back(done);
+      }
+      if (rank.first()) result.report = runtime.report();
+      const auto mine = static_cast<std::size_t>(rank.index());
+      runtime.evaluate([&] { result.validation[mine] = trainer->evaluate(runtime); });
+      runtime.evaluate([&] { result.samples[mine] = trainer->sample(runtime); });
+    });
+    return result;
+  }
+
+  fs::path folder_;
+  std::unique_ptr<Program> program_;
+  reshard::Job job_;
+};
+
+std::string strategy(const std::string& name) {
+  return fmt::format("strategy.plugin = \"{}/plugins/{}.so\"\n", RESHARD_BINARY_DIR, name);
+}
+
+TEST_F(ProgramTest, GoesFromAFileOfParametersToPytorchsLosses) {
+  for (const bool split : {false, true}) {
+    const std::string golden = std::string(RESHARD_SOURCE_DIR) + "/tests/golden/gpt/" + (split ? "untied/" : "tied/");
+    const reshard::Model model =
+        open(strategy(split ? "zero2" : "zero3") +
+                 fmt::format("[mesh]\nranks = {}\n[train]\nsteps = 20\nglobal_batch = 48\nmicrobatches = 2\n"
+                             "[optimizer]\nweight_decay = 0.1\nclip_norm = 1.0\n"
+                             "[model]\nlayers = 2\nwidth = 64\nheads = 4\nsequence = 32\ntied = {}\nunits = \"{}\"\n",
+                             split ? 3 : 2, !split, split ? "split" : "root"),
+             {{"--from", golden + "parameters.safetensors"}, {"--tokens", golden + "tokens.safetensors"}});
+    const Result result = run(model);
+    const nlohmann::json wanted = nlohmann::json::parse(std::ifstream(golden + "run.json"))["steps"];
+    ASSERT_EQ(result.steps.size(), wanted.size());
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      EXPECT_NEAR(result.steps[i].loss / wanted[i]["loss"].get<double>(), 1, 1e-5);
+      EXPECT_NEAR(result.steps[i].gradient_norm / wanted[i]["gradient_norm"].get<double>(), 1, 1e-5);
+    }
+    // With a file of tokens there is no text to validate on or to continue.
+    EXPECT_EQ(result.validation[0], std::nullopt);
+    EXPECT_EQ(result.samples[0], "");
+    // What the example says it keeps is what it keeps, to the byte.
+    EXPECT_EQ(result.report.measured.bytes, result.report.predicted.bytes);
+  }
+}
+
+TEST_F(ProgramTest, ValidatesAndSamplesTheSameOnEveryRankCount) {
+  std::string words;
+  for (int i = 0; i < 500; ++i) words += fmt::format("line {} of a text. ", i * i % 97);
+  write("text.txt", words);
+  std::vector<double> losses;
+  std::string sample;
+  for (const int ranks : {1, 2, 4}) {
+    const Result result =
+        run(open(strategy("zero3") +
+                 fmt::format("[mesh]\nranks = {}\n[train]\nsteps = 4\nglobal_batch = 8\n[optimizer]\nlr = 0.01\n"
+                             "[model]\nlayers = 1\nwidth = 32\nheads = 2\nsequence = 24\n[data]\npath = \"text.txt\"\n",
+                             ranks)));
+    double mean = 0;
+    for (const std::optional<double>& part : result.validation) mean += part.value() / ranks;
+    losses.push_back(mean);
+    EXPECT_LT(result.steps.back().loss, result.steps.front().loss);
+    for (const std::string& text : result.samples) EXPECT_EQ(text, result.samples[0]);
+    EXPECT_EQ(result.samples[0].size(), 24U + 160U);
+    EXPECT_NE(words.find(result.samples[0].substr(0, 24)), std::string::npos);
+  }
+  EXPECT_GT(losses[0], 1);
+  EXPECT_NEAR(losses[1], losses[0], 1e-5);
+  EXPECT_NEAR(losses[2], losses[0], 1e-5);
+}
+
+TEST_F(ProgramTest, RefusesWhatDoesNotFit) {
+  EXPECT_EQ(error_of("[model]\nheads = 7\n"),
+            "job.toml:2:1: heads = 7 does not divide width = 256 (heads can be 1, 2, 4, 8, 16, 32, 64, 128 and 256)");
+  EXPECT_EQ(error_of("[model]\nwidth = 20\n"),
+            "job.toml:2:1: heads = 8 does not divide width = 20 (heads can be 1, 2, 4, 5, 10 and 20)");
+  EXPECT_EQ(error_of("[model]\nunits = \"split\"\n"),
+            "job.toml:2:1: units = \"split\" needs tied = false: a tied matrix is in both units "
+            "(set tied = false, or units = \"root\")");
+  EXPECT_EQ(error_of("[model]\nvocabulary = 100\n"),
+            "job.toml:2:1: vocabulary = 100 is too small for bytes of text (set it to 256)");
+  EXPECT_EQ(error_of("[model]\nlayers = 1\n"),
+            "job.toml: data.path is not given (name a file or folder of text there, or with --data)");
+  EXPECT_EQ(error_of("[data]\npath = \"none.txt\"\n"),
+            "job.toml:2:1: \"" + (folder_ / "none.txt").string() + "\" does not exist (name a file or folder of text)");
+}
+
+}  // namespace
+}  // namespace gpt
