@@ -1,4 +1,4 @@
-#include "base/text.h"
+#include "reshard/text.h"
 
 #include <algorithm>
 #include <cctype>

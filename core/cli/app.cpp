@@ -24,7 +24,8 @@ int run_with_model(const CommandLine& line, const Face& face, Program& program, 
   const Request request{line, face, program};
   if (line.print_job) {
     const LoadedJob loaded = load_job(request);
-    Output(std::string()).print(print_job(loaded.job, loaded.tables));
+    write_json(line.json, {{"program", face.name}, {"job", to_json(loaded.job, loaded.tables)}});
+    output.print(print_job(loaded.job, loaded.tables));
     return 0;
   }
   switch (line.command) {
@@ -68,7 +69,7 @@ std::string error_line(const std::string& program, const std::string& what) {
 int run_command(int argc, char** argv, Face face, Program* program) {
   try {
     face.typed = argc > 0 ? argv[0] : face.name;
-    face.strategies = usable_strategies();
+    if (!face.installed) face.installed = usable_strategies;
     return run_line(parse(std::vector<std::string>(argv + std::min(argc, 1), argv + argc), face), face, program);
   } catch (const Error& error) {
     print_error(face.name, error.what());

@@ -7,10 +7,10 @@
 
 #include <fmt/format.h>
 
-#include "base/text.h"
 #include "cli/loaded_job.h"
 #include "config/override.h"
 #include "reshard/error.h"
+#include "reshard/text.h"
 
 namespace reshard::cli {
 namespace {
@@ -155,7 +155,7 @@ std::vector<PlannedArm> plan_arms(const Job& job, const Model& model, const std:
       if (other.arm.name == arm.name)
         throw Error(ErrorCode::config, fmt::format("{} is named twice", arm.name), arm.choice.where,
                     "name each arm once");
-    PlannedArm one{arm, with_strategy(job, arm.choice), {}, -1, ""};
+    PlannedArm one{arm, {}, -1, ""};
     one.planned = engine::plan_strategy(job, model, arm.choice, optimizer_states);
     for (std::size_t i = 0; i < planned.size() && one.same_as < 0; ++i) {
       if (planned[i].planned.plan.hash() != one.planned.plan.hash()) continue;
@@ -168,6 +168,19 @@ std::vector<PlannedArm> plan_arms(const Job& job, const Model& model, const std:
     planned.push_back(std::move(one));
   }
   return planned;
+}
+
+Job launch_job(Job job, const std::vector<PlannedArm>& arms) {
+  const PlannedArm& first = arms.front();
+  job.strategy.plugin = first.arm.choice.plugin;
+  job.places["strategy.plugin"] = first.arm.choice.where;
+  OptionValues& options = job.strategy.options[first.planned.name];
+  for (const auto& [key, value] : first.arm.choice.options)
+    if (std::all_of(arms.begin(), arms.end(), [&key = key, &first](const PlannedArm& arm) {
+          return arm.planned.name != first.planned.name || arm.arm.choice.options.contains(key);
+        }))
+      options.insert_or_assign(key, value);
+  return job;
 }
 
 Promise promise(const Plan& first, const Plan& plan, const Job& job) {

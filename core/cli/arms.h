@@ -17,7 +17,6 @@ Arm make_arm(const Job& job, const std::string& name);
 
 struct PlannedArm {
   Arm arm;
-  Job job;  // with this arm's strategy
   engine::PlannedStrategy planned;
   int same_as = -1;          // the first earlier arm with the same plan hash
   std::string same_because;  // "job.toml:14:1 (after_forward of h.0 and h.1)"
@@ -26,6 +25,11 @@ struct PlannedArm {
 // Plans every arm; does not check the budget. Throws Error (config, plugin, plan).
 std::vector<PlannedArm> plan_arms(const Job& job, const Model& model, const std::vector<Arm>& arms,
                                   int optimizer_states);
+
+// The job that ranks start with before the arms take their turns: the first arm's strategy, and of its own options
+// those that every arm of that strategy sets. What is in a job's options stays in every later switch to that strategy,
+// so no arm's options may stand there that another arm leaves at their defaults.
+Job launch_job(Job job, const std::vector<PlannedArm>& arms);
 
 // Why two plans with one hash are one, in a user's words: the lines that overrode what the strategies would have
 // decided

@@ -7,7 +7,7 @@
 
 namespace reshard::cli {
 
-// `program`: null for an executable without a model. Never throws.
+// `program`: null for an executable without a model. An empty `face.installed` looks where jobs look. Never throws.
 int run_command(int argc, char** argv, Face face, Program* program);
 
 // "gpt: WHERE: WHAT (REMEDY)".

@@ -7,9 +7,9 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
-#include "base/text.h"
 #include "cli/help.h"
 #include "reshard/error.h"
+#include "reshard/text.h"
 
 namespace reshard::cli {
 namespace {
@@ -35,15 +35,21 @@ std::optional<int> whole_number(const std::string& option, const std::string& te
   return static_cast<int>(*value);
 }
 
-std::vector<std::string> split(const std::string& text) {
+std::vector<std::string> split(const std::string& option, const std::string& text) {
   std::vector<std::string> parts;
-  std::size_t at = 0;
-  while (at <= text.size()) {
+  for (std::size_t at = 0; at <= text.size() && !text.empty();) {
     const std::size_t comma = std::min(text.find(',', at), text.size());
-    if (comma > at) parts.push_back(text.substr(at, comma - at));
+    if (comma == at)
+      fail(fmt::format("{} has an empty name in \"{}\"", option, text), "write the names with one comma between two");
+    parts.push_back(text.substr(at, comma - at));
     at = comma + 1;
   }
   return parts;
+}
+
+// "--ranks", or "JOB".
+std::string shown_name(const CLI::Option& option) {
+  return option.get_lnames().empty() ? option.get_name(true) : "--" + option.get_lnames().front();
 }
 
 // One command's parser, what its options write into, and which command it is.
@@ -140,6 +146,9 @@ class CommandLineParser {
     plugins->require_subcommand(0, 1);
     CLI::App* list =
         add(plugins, Command::plugins_list, "list", "every strategy that is found, and where; runs none of them");
+    list->add_option("JOB", line_.files, "a job file, whose [plugins].path is searched first")
+        ->type_name("")
+        ->expected(0, 1000);
     add_json(list);
     CLI::App* describe =
         add(plugins, Command::plugins_describe, "describe", "one strategy's summary, version and options");
@@ -218,18 +227,38 @@ class CommandLineParser {
       fail("no command of plugins is given", fmt::format("list or describe; see {} plugins --help", face_.name));
     if (line_.command == Command::plugins_describe && line_.name.empty())
       fail("no strategy is named", fmt::format("{} plugins list shows them", face_.name));
+    refuse_empty();
     const std::size_t most = line_.command == Command::compare ? 2 : 1;
     if (line_.files.size() > most)
       fail(fmt::format("\"{}\" is one argument too many", line_.files[most]),
            fmt::format("see {} --help", command_text()));
+    if (line_.files.size() == 2) refuse_options_of_a_job();
     if (!raw_.strategy.empty()) line_.overrides.strategy = raw_.strategy;
     line_.overrides.ranks = whole_number("--ranks", raw_.ranks);
     line_.overrides.steps = whole_number("--steps", raw_.steps);
     line_.blocks = whole_number("--blocks", raw_.blocks, 1);
     line_.block_steps = whole_number("--block-steps", raw_.block_steps, 2);
-    line_.strategies = split(raw_.strategies);
+    line_.strategies = split("--strategies", raw_.strategies);
+    if (line_.overrides.strategy && !line_.strategies.empty())
+      fail("--strategy and --strategies both say what to explain", "give one of them");
     // A flag that was given without a value reads "true".
     if (!raw_.reshard.empty()) line_.overrides.reshard_after_forward = raw_.reshard == "true" ? "" : raw_.reshard;
+  }
+
+  // A shell variable that is not set: what was meant is not what the job says.
+  void refuse_empty() const {
+    for (const CLI::Option* option : given().app->get_options())
+      for (const std::string& value : option->results())
+        if (value.empty())
+          fail(fmt::format("{} is given an empty value", shown_name(*option)), "name a value, or leave it out");
+  }
+
+  // Two finished runs are read as they are.
+  void refuse_options_of_a_job() const {
+    for (const CLI::Option* option : given().app->get_options())
+      if (option->count() > 0 && !option->get_positional() && option->get_lnames().front() != "json")
+        fail(fmt::format("{} does nothing for two finished runs", shown_name(*option)),
+             fmt::format("leave it out; only --json goes with two files, see {} --help", command_text()));
   }
 
   // CLI11's "--ranks: 1 required N missing" and "--ranks: At Most 1 required but received 2" in our words.

@@ -3,6 +3,7 @@
 // What the user typed, as plain values. Parsing is all that happens here: nothing is read, nothing is run.
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -27,12 +28,14 @@ struct Face {
   std::string default_job;  // empty: none
   bool has_model = true;    // false: plugins is the only command
   std::vector<ProgramFlag> flags;
-  std::vector<std::string> strategies;  // installed ones, for examples; the first ones are shown
+  // Names of the installed strategies, for examples and hints, which show the first ones. Asked only where one is
+  // shown: it reads every plugin there is. Empty: none are known.
+  std::function<std::vector<std::string>()> installed;
 };
 
 struct CommandLine {
   Command command = Command::none;
-  std::vector<std::string> files;  // JOB; of compare also two finished runs' JSON
+  std::vector<std::string> files;  // JOB, of plugins list too; of compare also two finished runs' JSON
   config::Overrides overrides;
   std::vector<std::string> strategies;  // --strategies, split at commas
   std::optional<int> blocks, block_steps;

@@ -46,7 +46,7 @@ std::vector<int> turn_order(const std::vector<ArmResult>& arms) {
 std::vector<ArmResult> make_results(const std::vector<PlannedArm>& planned, const Job& job) {
   std::vector<ArmResult> arms;
   for (const PlannedArm& one : planned) {
-    engine::check_budget(one.job, one.planned);
+    engine::check_budget(job, one.planned);
     ArmResult arm;
     arm.name = one.arm.name;
     arm.strategy = one.planned.name;
@@ -56,6 +56,7 @@ std::vector<ArmResult> make_results(const std::vector<PlannedArm>& planned, cons
     if (one.same_as >= 0) arm.same_plan_as = planned[static_cast<std::size_t>(one.same_as)].arm.name;
     arm.same_plan_because = one.same_because;
     arm.predicted = one.planned.peak;
+    arm.log = one.planned.log;
     const cli::Promise promise = cli::promise(planned.front().planned.plan, one.planned.plan, job);
     arm.promised = promise.same_bits;
     arm.promise = promise.why;
@@ -80,11 +81,17 @@ Comparison compare(const Job& job, const Model& model, const CompareOptions& opt
   comparison.ranks = planned.front().planned.plan.ranks;
   comparison.arms = make_results(planned, all);
 
-  cli::CompareRun run{options, model, training, turn_order(comparison.arms), 2 * comparison.steps};
+  const cli::CompareRun run{options,
+                            model,
+                            training,
+                            planned,
+                            cli::launch_job(all, planned),
+                            turn_order(comparison.arms),
+                            2 * comparison.steps};
   cli::Reference reference;
-  run_reference(run, planned.front().job, reference);
+  run_reference(run, reference);
   cli::Measured measured;
-  run_turns(run, planned, reference, measured);
+  run_turns(run, reference, measured);
   cli::judge(reference, measured, comparison);
   return comparison;
 }

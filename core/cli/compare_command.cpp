@@ -5,14 +5,15 @@
 
 #include <fmt/format.h>
 
-#include "base/text.h"
 #include "cli/arms.h"
 #include "cli/compare_text.h"
 #include "cli/hints.h"
 #include "cli/interrupt.h"
 #include "cli/progress.h"
+#include "cli/switches.h"
 #include "reshard/compare.h"
 #include "reshard/error.h"
+#include "reshard/text.h"
 
 namespace reshard::cli {
 namespace {
@@ -63,10 +64,10 @@ std::string title_text(const CompareOptions& options, const Job& job, const Styl
   return fmt::format(
       "{} in turns on one training state\n\n"
       "  {} {}, {} {}; {} {} of {} steps each, the first of a turn not timed\n"
-      "  before that, as many steps of {} alone, for the bits\n\n",
+      "  before that, as many steps of {} alone, for the bits\n{}\n",
       style.strong(base::list_text(names)), ranks, ranks == 1 ? "rank" : "ranks", job.train.microbatches,
       job.train.microbatches == 1 ? "micro-batch" : "micro-batches", options.blocks,
-      options.blocks == 1 ? "turn" : "turns", options.block_steps, names.front());
+      options.blocks == 1 ? "turn" : "turns", options.block_steps, names.front(), switches_left_out_text(job));
 }
 
 }  // namespace
@@ -100,12 +101,14 @@ void compare_command(const Request& request, Output& output) {
   const Samples samples{request.program.samples_per_step(job), request.program.sample_unit()};
   Json json{{"program", request.face.name}, {"command", "compare"}};
   json.update(to_json(comparison, samples));
+  json["switches_left_out"] = switches_left_out_json(job);
   json["job"] = to_json(job, loaded.tables);
   write_json(request.line.json, json);
   const Style& style = output.style();
   output.print(costs_text(comparison, samples, style) + "\n" + peaks_text(comparison, style) + "\n" +
                bits_text(comparison, style) + "\n");
-  if (const std::string same = same_plans_text(comparison); !same.empty()) output.print(same + "\n");
+  for (const std::string& more : {same_plans_text(comparison), warnings_text(comparison, style)})
+    if (!more.empty()) output.print(more + "\n");
   const auto fastest =
       std::min_element(comparison.arms.begin(), comparison.arms.end(),
                        [](const ArmResult& a, const ArmResult& b) { return a.median_seconds < b.median_seconds; });

@@ -7,11 +7,11 @@
 
 #include <fmt/format.h>
 
-#include "base/text.h"
 #include "cli/compare_command.h"
 #include "cli/json.h"
 #include "cli/run_record.h"
 #include "reshard/error.h"
+#include "reshard/text.h"
 
 namespace reshard::cli {
 namespace {
@@ -26,7 +26,7 @@ struct FinishedRun {
   int64_t peak_bytes = 0, gathers = 0, reduces = 0, bytes_moved = 0;
   double seconds_exposed = 0;  // of the whole run
   std::map<std::string, Json> settings;
-  double final_loss() const { return losses.empty() ? 0 : losses.back(); }
+  double final_loss() const { return losses.empty() ? std::nan("") : losses.back(); }  // no number: no step
 };
 
 // Every scalar and list of the job, by its path. Where a value was given and how the file spells it is no setting.
@@ -118,11 +118,12 @@ std::string settings_text(const FinishedRun& a, const FinishedRun& b, const Styl
 std::string runs_text(const FinishedRun& a, const FinishedRun& b, const Style& style) {
   base::TextTable table({"run", "first", "second", "second / first"});
   const auto add = [&](const char* label, const auto& text, double first, double second) {
-    table.add({label, text(first), text(second), first > 0 ? fmt::format("{:.3f}", second / first) : "-"});
+    const double ratio = first > 0 ? second / first : std::nan("");
+    table.add({label, text(first), text(second), std::isfinite(ratio) ? fmt::format("{:.3f}", ratio) : "-"});
   };
   const auto bytes = [](double value) { return base::bytes_text(std::llround(value)); };
   const auto count = [](double value) { return base::count_text(std::llround(value)); };
-  const auto loss = [](double value) { return fmt::format("{:.5f}", value); };
+  const auto loss = [](double value) { return std::isnan(value) ? "-" : fmt::format("{:.5f}", value); };
   const auto seconds = [](double value) { return base::seconds_text(value); };
   add("steps", count, static_cast<double>(a.losses.size()), static_cast<double>(b.losses.size()));
   add("step time, median", seconds, median(a.seconds), median(b.seconds));

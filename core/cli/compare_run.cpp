@@ -17,14 +17,25 @@ namespace {
 // One rank's training: the runtime, and what runs a micro-batch on it.
 class RankTraining {
  public:
-  RankTraining(const CompareRun& run, const Job& job, Rank& rank, int64_t steps_before)
+  RankTraining(const CompareRun& run, Rank& rank, int64_t steps_before)
       : run_(run),
         rank_(rank),
-        runtime_(job, run.model, rank, run.options.optimizer ? run.options.optimizer() : nullptr),
+        runtime_(run.job, run.model, rank, run.options.optimizer ? run.options.optimizer() : nullptr),
         micro_batch_(run.training(runtime_)),
         done_(steps_before) {}
 
   Runtime& runtime() { return runtime_; }
+
+  // From here on the arm's plan runs, the very one whose hash and price are shown. [collective]
+  void switch_to(int arm) {
+    const PlannedArm& next = run_.arms[static_cast<std::size_t>(arm)];
+    const SwitchResult result = runtime_.switch_strategy(next.arm.choice);
+    if (result.plan_hash != next.planned.plan.hash())
+      throw Error(ErrorCode::plan,
+                  fmt::format("{} makes plan {} in its turn, and made plan {} before the run", next.arm.name,
+                              result.plan_hash, next.planned.plan.hash()),
+                  next.arm.choice.where, "a strategy decides by the problem and its options alone");
+  }
 
   StepResult step() {
     const StepResult result = runtime_.step([&](MicroBatch at) {
@@ -147,9 +158,10 @@ std::vector<float> ParameterFile::next(std::size_t count) {
   return values;
 }
 
-void run_reference(const CompareRun& run, const Job& job, Reference& reference) {
-  launch(job, [&](Rank& rank) {
-    RankTraining training(run, job, rank, 0);
+void run_reference(const CompareRun& run, Reference& reference) {
+  launch(run.job, [&](Rank& rank) {
+    RankTraining training(run, rank, 0);
+    training.switch_to(0);
     for (int64_t i = 0; i < run.total_steps / 2; ++i) {
       const StepResult result = training.step();
       if (rank.first()) reference.losses.push_back(result.loss);
@@ -160,17 +172,15 @@ void run_reference(const CompareRun& run, const Job& job, Reference& reference) 
   });
 }
 
-void run_turns(const CompareRun& run, const std::vector<PlannedArm>& arms, Reference& reference, Measured& measured) {
-  measured.arms.resize(arms.size());
+void run_turns(const CompareRun& run, Reference& reference, Measured& measured) {
+  measured.arms.resize(run.arms.size());
   reference.parameters.rewind();
-  const Job& first = arms[static_cast<std::size_t>(run.turns.front())].job;
-  launch(first, [&](Rank& rank) {
-    RankTraining training(run, first, rank, run.total_steps / 2);
+  launch(run.job, [&](Rank& rank) {
+    RankTraining training(run, rank, run.total_steps / 2);
     Turns turns(run, training, rank, measured);
     for (int block = 0; block < run.options.blocks; ++block)
       for (const int arm : run.turns) {
-        if (block > 0 || arm != run.turns.front())
-          training.runtime().switch_strategy(arms[static_cast<std::size_t>(arm)].arm.choice);
+        training.switch_to(arm);
         turns.block(arm, block);
       }
     training.read_all([&](const std::string& name, const std::vector<float>& values) {

@@ -18,6 +18,8 @@ struct CompareRun {
   const CompareOptions& options;
   const Model& model;
   const Training& training;
+  const std::vector<PlannedArm>& arms;
+  Job job;                  // that both runs launch with; every arm is switched to before its turn
   std::vector<int> turns;   // arms in the order in which they take turns
   int64_t total_steps = 0;  // of both runs
 };
@@ -63,8 +65,9 @@ struct Measured {
   std::string differing_parameter;
 };
 
-// Both launch ranks, and throw what ended them. Error(interrupted) when options.stop said so.
-void run_reference(const CompareRun& run, const Job& job, Reference& reference);
-void run_turns(const CompareRun& run, const std::vector<PlannedArm>& arms, Reference& reference, Measured& measured);
+// Both launch ranks, and throw what ended them: Error(interrupted) when options.stop said so, Error(plan) when a
+// strategy's plan is another one than it was before the run.
+void run_reference(const CompareRun& run, Reference& reference);
+void run_turns(const CompareRun& run, Reference& reference, Measured& measured);
 
 }  // namespace reshard::cli

@@ -4,7 +4,9 @@
 
 #include <fmt/format.h>
 
-#include "base/text.h"
+#include "cli/explain_text.h"
+#include "cli/switches.h"
+#include "reshard/text.h"
 
 namespace reshard::cli {
 namespace {
@@ -12,10 +14,6 @@ namespace {
 using base::bytes_text;
 using base::count_text;
 using base::seconds_text;
-
-int64_t bytes_moved(const TrafficByOp& traffic) {
-  return traffic.gather.bytes + traffic.reduce.bytes + traffic.all_reduce.bytes;
-}
 
 double rate(const ArmResult& arm, const Samples& samples) {
   return arm.median_seconds > 0 ? static_cast<double>(samples.per_step) / arm.median_seconds : 0;
@@ -52,6 +50,7 @@ Json arm_json(const ArmResult& arm, const Samples& samples) {
             {"plan_hash", arm.plan_hash}};
   if (!arm.same_plan_as.empty())
     json["same_plan_as"] = arm.same_plan_as, json["same_plan_because"] = arm.same_plan_because;
+  json["log"] = arm.log;
   json["seconds"] = arm.seconds;
   json["median_seconds"] = arm.median_seconds;
   json["ratio"] = {{"median", arm.ratio}, {"low", arm.ratio_low}, {"high", arm.ratio_high}};
@@ -125,6 +124,12 @@ std::string same_plans_text(const Comparison& comparison) {
   for (const ArmResult& arm : comparison.arms)
     if (!arm.same_plan_as.empty())
       text += fmt::format("{} and {} are the same plan: {}\n", arm.same_plan_as, arm.name, arm.same_plan_because);
+  return text;
+}
+
+std::string warnings_text(const Comparison& comparison, const Style& style) {
+  std::string text;
+  for (const ArmResult& arm : comparison.arms) text += log_text(arm.name, arm.log, style);
   return text;
 }
 

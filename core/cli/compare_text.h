@@ -21,6 +21,7 @@ std::string costs_text(const Comparison& comparison, const Samples& samples, con
 std::string peaks_text(const Comparison& comparison, const Style& style);
 std::string bits_text(const Comparison& comparison, const Style& style);
 std::string same_plans_text(const Comparison& comparison);
+std::string warnings_text(const Comparison& comparison, const Style& style);
 
 // "0.96 (0.91 … 1.02)".
 std::string ratio_text(double ratio, double low, double high);

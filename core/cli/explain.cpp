@@ -8,6 +8,7 @@
 #include "cli/explain_text.h"
 #include "cli/hints.h"
 #include "cli/json.h"
+#include "cli/switches.h"
 #include "reshard/error.h"
 
 namespace reshard::cli {
@@ -30,13 +31,20 @@ Json budget_json(const Job& job, const std::optional<Error>& over) {
 
 void explain_one(const Request& request, const LoadedJob& loaded, const Model& model, Output& output) {
   const Job& job = loaded.job;
-  const auto planned = engine::plan_strategy(job, model, engine::chosen_strategy(job), optimizer_states(request, job));
-  const std::optional<Error> over = over_budget(job, planned);
-  write_json(request.line.json, {{"program", request.face.name},
-                                 {"command", "explain"},
-                                 {"plan", to_json(planned)},
-                                 {"budget", budget_json(job, over)},
-                                 {"job", to_json(job, loaded.tables)}});
+  const int states = optimizer_states(request, job);
+  const auto planned = engine::plan_strategy(job, model, engine::chosen_strategy(job), states);
+  const auto later = plan_switches(job, model, states);
+  std::optional<Error> over = over_budget(job, planned);
+  Json json{{"program", request.face.name}, {"command", "explain"}, {"plan", to_json(planned)}};
+  json["budget"] = budget_json(job, over);
+  json["later_plans"] = later_plans_json(job, later);
+  for (std::size_t i = 0; i < later.size(); ++i) {
+    const std::optional<Error> later_over = over_budget(job, later[i]);
+    json["later_plans"][i]["budget"] = budget_json(job, later_over);
+    if (!over) over = later_over;
+  }
+  json["job"] = to_json(job, loaded.tables);
+  write_json(request.line.json, json);
   const Style& style = output.style();
   const auto section = [&](const std::string& text) {
     if (!text.empty()) output.print(text + "\n");
@@ -48,6 +56,7 @@ void explain_one(const Request& request, const LoadedJob& loaded, const Model& m
   section(predicted_peak_text(planned, style));
   section(kept_text(planned, style));
   section(notes_text(planned, style) + budget_text(job, planned));
+  section(later_plans_text(job, later, style));
   if (over) throw *over;
   output.print(next_line(train_hint(request.face, job)));
 }
@@ -60,7 +69,7 @@ void explain_arms(const Request& request, const LoadedJob& loaded, const Model& 
 
   Json json{{"program", request.face.name}, {"command", "explain"}, {"arms", Json::array()}};
   std::optional<Error> first_over;
-  std::string verdicts;
+  std::string more;
   for (const PlannedArm& arm : planned) {
     const std::optional<Error> over = over_budget(job, arm.planned);
     Json entry{{"name", arm.arm.name}, {"plan", to_json(arm.planned)}, {"budget", budget_json(job, over)}};
@@ -69,14 +78,16 @@ void explain_arms(const Request& request, const LoadedJob& loaded, const Model& 
       entry["same_plan_because"] = arm.same_because;
     }
     json["arms"].push_back(std::move(entry));
-    if (job.memory.budget > 0)
-      verdicts += fmt::format("  {}:{}", arm.arm.name, budget_text(job, arm.planned).substr(1));
+    if (job.memory.budget > 0) more += fmt::format("  {}:{}", arm.arm.name, budget_text(job, arm.planned).substr(1));
+    more += log_text(arm.arm.name, arm.planned.log, output.style());
     if (over && !first_over) first_over = over;
   }
+  more += switches_left_out_text(job);
+  json["switches_left_out"] = switches_left_out_json(job);
   json["job"] = to_json(job, loaded.tables);
   write_json(request.line.json, json);
   output.print(arms_text(planned, output.style()) + "\n");
-  if (const std::string text = same_plans_text(planned) + verdicts; !text.empty()) output.print(text + "\n");
+  if (const std::string text = same_plans_text(planned) + more; !text.empty()) output.print(text + "\n");
   if (first_over) throw *first_over;
   output.print(next_line(compare_hint(request.face, job, request.line.strategies)));
 }

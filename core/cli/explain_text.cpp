@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "base/text.h"
 #include "cli/plugins.h"
+#include "reshard/text.h"
 
 namespace reshard::cli {
 namespace {
@@ -103,11 +103,11 @@ std::string voice_text(const Plan& plan, const Voice& voice, const Style& style)
   return text;
 }
 
+}  // namespace
+
 int64_t bytes_moved(const TrafficByOp& traffic) {
   return traffic.gather.bytes + traffic.reduce.bytes + traffic.all_reduce.bytes;
 }
-
-}  // namespace
 
 std::string moment_text(const MemoryPeak& peak) {
   return peak.unit.empty() ? peak.moment : fmt::format("unit {}, {}", peak.unit, peak.moment);

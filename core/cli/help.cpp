@@ -43,7 +43,7 @@ struct Names {
 };
 
 Names example_names(const Face& face) {
-  const auto& found = face.strategies;
+  const std::vector<std::string> found = face.installed ? face.installed() : std::vector<std::string>();
   if (found.size() < 2) return {"NAME", "OTHER", "NAME,OTHER"};
   std::string all = found[0];
   for (std::size_t i = 1; i < std::min<std::size_t>(3, found.size()); ++i) all += "," + found[i];
@@ -77,7 +77,8 @@ std::vector<Example> examples(Command command, const Face& face) {
                "more turns, less noise"},
               {"compare a.json b.json", "two finished runs (train --json), unpaired"}};
     case Command::plugins:
-    case Command::plugins_list: return {{"plugins list", ""}, {"plugins list --json -", ""}};
+    case Command::plugins_list:
+      return {{"plugins list", ""}, {"plugins list " + job, "with the folders that a job names"}};
     case Command::plugins_describe:
       return {{"plugins describe " + names.one, ""},
               {"plugins describe ./acme_mine.so", "a file that no folder holds"}};
@@ -93,7 +94,7 @@ std::string usage(Command command, const Face& face) {
     case Command::compare:
       return fmt::format("compare [JOB] --strategies A,B[,…] [options]\n       {} compare A.json B.json", face.typed);
     case Command::plugins: return "plugins COMMAND";
-    case Command::plugins_list: return "plugins list [options]";
+    case Command::plugins_list: return "plugins list [JOB] [options]";
     case Command::plugins_describe: return "plugins describe NAME [options]";
   }
   return "";

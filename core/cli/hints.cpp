@@ -40,7 +40,7 @@ std::string compare_hint(const Face& face, const Job& job, const std::vector<std
   std::vector<std::string> names = arms;
   if (names.size() < 2) {
     if (names.empty() && !job.strategy.plugin.empty()) names.push_back(typed_name(job.strategy.plugin));
-    for (const std::string& other : face.strategies)
+    for (const std::string& other : face.installed ? face.installed() : std::vector<std::string>())
       if (names.size() < kArms && std::find(names.begin(), names.end(), other) == names.end()) names.push_back(other);
   }
   if (names.size() < 2) return "";

@@ -6,9 +6,9 @@
 #include <fmt/format.h>
 
 #include "base/math.h"
-#include "base/text.h"
 #include "config/override.h"
 #include "reshard/error.h"
+#include "reshard/text.h"
 
 namespace reshard::cli {
 namespace {
@@ -69,15 +69,6 @@ std::unique_ptr<Optimizer> program_optimizer(Program& program, const Job& job) {
 int optimizer_states(const Request& request, const Job& job) {
   const std::unique_ptr<Optimizer> own = program_optimizer(request.program, job);
   return own ? static_cast<int>(own->state_names().size()) : engine::optimizer_states(job);
-}
-
-Job with_strategy(Job job, const StrategyChoice& choice) {
-  job.strategy.plugin = choice.plugin;
-  job.places["strategy.plugin"] = choice.where;
-  // Options stand under the strategy's name, which is the file's stem.
-  const std::string name = std::filesystem::path(choice.plugin).stem().string();
-  for (const auto& [key, value] : choice.options) job.strategy.options[name].insert_or_assign(key, value);
-  return job;
 }
 
 }  // namespace reshard::cli

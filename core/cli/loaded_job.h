@@ -38,7 +38,4 @@ int optimizer_states(const Request& request, const Job& job);
 // there is none.
 std::unique_ptr<Optimizer> program_optimizer(Program& program, const Job& job);
 
-// The job with another strategy: plugin, options and place are the choice's.
-Job with_strategy(Job job, const StrategyChoice& choice);
-
 }  // namespace reshard::cli

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/text.h"
+#include "reshard/text.h"
 
 namespace reshard::cli {
 

@@ -2,12 +2,16 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <functional>
+#include <iterator>
 
 #include <fmt/format.h>
 
 #include "cli/json.h"
+#include "config/document.h"
 #include "config/override.h"
+#include "config/reader.h"
 #include "reshard/error.h"
 
 namespace reshard::cli {
@@ -44,6 +48,21 @@ Json described_json(const plugin::StrategyInfo& info) {
                                {"range", option.range},
                                {"doc", option.doc}});
   return json;
+}
+
+// [plugins].path of a job file. The rest of the file is not looked at: its other tables may be any program's.
+std::vector<std::string> plugin_folders_of(const std::string& file) {
+  std::error_code status;
+  std::ifstream in(file, std::ios::binary);
+  if (!in || std::filesystem::is_directory(file, status))
+    throw Error(ErrorCode::config, "cannot read the job file", file, "check the path");
+  const std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  config::Block document = config::parse_document(text, file);
+  std::erase_if(document.entries, [](const config::Entry& entry) { return entry.key != "plugins"; });
+  Job job;
+  Tables none;
+  config::Reader(job, none, std::filesystem::path(file).parent_path().string()).read(document);
+  return job.plugins.path;
 }
 
 std::string nothing_found(const std::vector<plugin::SearchFolder>& folders) {
@@ -113,7 +132,8 @@ std::string describe_text(const plugin::StrategyInfo& info, const Style& style) 
 }
 
 void list_plugins(const CommandLine& line, const Face&, Output& output) {
-  const auto folders = plugin::search_folders({});
+  const auto folders =
+      plugin::search_folders(line.files.empty() ? std::vector<std::string>() : plugin_folders_of(line.files.front()));
   const auto listed = plugin::list(folders);
   write_json(line.json, listed_json(folders, listed));
   output.print(list_text(folders, listed, output.style()));

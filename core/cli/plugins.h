@@ -12,6 +12,7 @@
 
 namespace reshard::cli {
 
+// A job file in `line.files` adds the folders of its [plugins].path, searched first. Throws Error(config).
 void list_plugins(const CommandLine& line, const Face& face, Output& output);
 void describe_plugin(const CommandLine& line, const Face& face, Output& output);
 

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "base/text.h"
+#include "reshard/text.h"
 
 namespace reshard::cli {
 namespace {

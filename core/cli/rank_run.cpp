@@ -30,7 +30,7 @@ RankRun::RankRun(const Setup& setup, Rank& rank)
 }
 
 double RankRun::seconds() const {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count();
+  return began_ ? std::chrono::duration<double>(std::chrono::steady_clock::now() - *began_).count() : 0;
 }
 
 void RankRun::run() {

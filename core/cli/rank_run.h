@@ -38,7 +38,7 @@ class RankRun {
   void begin_phase();
   void end_phase();
   void take_peak(MemoryPeak& largest);  // of the time since the last one
-  double seconds() const;
+  double seconds() const;               // since the first step began; 0 before
 
   const Setup& setup_;
   Rank& rank_;
@@ -46,7 +46,7 @@ class RankRun {
   std::unique_ptr<Trainer> trainer_;
   MemoryPeak in_steps_, between_steps_;
   std::size_t next_switch_ = 0;
-  std::chrono::steady_clock::time_point began_;
+  std::optional<std::chrono::steady_clock::time_point> began_;
 };
 
 // The larger of two peaks by their totals.

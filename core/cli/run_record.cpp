@@ -26,6 +26,7 @@ Json switch_json(const StrategySwitch& change) {
           {"same_plan", change.result.same_plan},
           {"relaid", change.result.relaid},
           {"bytes_relaid", change.result.bytes_relaid},
+          {"peak_bytes", change.result.peak_bytes},
           {"seconds", change.result.seconds}};
 }
 

@@ -10,21 +10,12 @@
 #include "cli/progress.h"
 #include "cli/rank_run.h"
 #include "cli/run_record.h"
+#include "cli/switches.h"
 #include "cli/train_text.h"
 #include "reshard/error.h"
 
 namespace reshard::cli {
 namespace {
-
-// Every plan that the run will have: all are accepted, or refused, before the first step.
-std::vector<engine::PlannedStrategy> later_plans(const Job& job, const Model& model, int states) {
-  std::vector<engine::PlannedStrategy> plans;
-  for (const Job::Switch& change : job.strategy.switches) {
-    plans.push_back(engine::plan_strategy(job, model, {change.plugin, change.options, change.where}, states));
-    engine::check_budget(job, plans.back());
-  }
-  return plans;
-}
 
 // Runs all ranks; the exception that ended them, if one did.
 std::exception_ptr run_ranks(const Request& request, const Job& job, const Model& model, Progress& progress,
@@ -59,7 +50,17 @@ void print_results(const RunRecord& record, const Request& request, const Job& j
   if (record.report) output.print(traffic_text(*record.report, style) + "\n");
   if (!record.phases.empty()) output.print(memory_text(record, style) + "\n");
   if (!record.sample.empty()) output.print(sample_text(record.sample, style) + "\n");
-  if (!record.error) output.print(next_line(compare_hint(request.face, job, {})));
+  if (!record.error && output.text_file() != nullptr) output.print(next_line(compare_hint(request.face, job, {})));
+}
+
+// A run that has failed ends with its own error, whatever becomes of its file.
+void write_run(const std::string& file, const Json& json, const std::exception_ptr& failure, Output& output) {
+  try {
+    write_json(file, json);
+  } catch (const std::exception& error) {
+    if (!failure) throw;
+    output.print(output.style().bad(error.what()) + "\n");
+  }
 }
 
 }  // namespace
@@ -70,8 +71,10 @@ int train(const Request& request, Output& output) {
   const Model model = load_model(request, loaded);
   const int states = optimizer_states(request, job);
   const auto planned = engine::plan_strategy(job, model, engine::chosen_strategy(job), states);
+  const auto later = plan_switches(job, model, states);
+  // Every plan that the run will have is accepted, or refused, before the first step.
   engine::check_budget(job, planned);
-  const auto later = later_plans(job, model, states);
+  for (const auto& plan : later) engine::check_budget(job, plan);
 
   const int64_t samples = request.program.samples_per_step(job);
   const Style& style = output.style();
@@ -84,13 +87,12 @@ int train(const Request& request, Output& output) {
   Json json{{"program", request.face.name}, {"command", "train"}};
   json.update(to_json(record, samples, request.program.sample_unit()));
   json["plan"] = to_json(planned);
-  json["later_plans"] = Json::array();
-  for (const auto& plan : later) json["later_plans"].push_back(to_json(plan));
+  json["later_plans"] = later_plans_json(job, later);
   json["facts"] = Json::object();
   for (const auto& [what, value] : request.program.facts()) json["facts"][what] = value;
   json["job"] = to_json(job, loaded.tables);
   print_results(record, request, job, samples, output);
-  write_json(request.line.json, json);
+  write_run(request.line.json, json, failure, output);
   if (failure) std::rethrow_exception(failure);
   return record.signal != 0 ? exit_code(ErrorCode::interrupted) : 0;
 }

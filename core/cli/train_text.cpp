@@ -4,9 +4,10 @@
 
 #include <fmt/format.h>
 
-#include "base/text.h"
 #include "cli/explain_text.h"
 #include "cli/plugins.h"
+#include "cli/switches.h"
+#include "reshard/text.h"
 
 namespace reshard::cli {
 namespace {
@@ -49,14 +50,13 @@ std::string start_text(const Job& job, const Facts& facts, const engine::Planned
                   fmt::format("{} per rank, at {}", bytes_text(planned.peak.total()), moment_text(planned.peak))});
   for (std::size_t i = 0; i < later.size(); ++i) {
     const Job::Switch& change = job.strategy.switches[i];
-    const std::string when = change.at_step < job.train.steps
-                                 ? ""
-                                 : fmt::format("; never: the run has {} steps", count_text(job.train.steps));
-    rows.push_back({fmt::format("after {} {}", count_text(change.at_step), change.at_step == 1 ? "step" : "steps"),
-                    fmt::format("{} {}, plan {}{}", later[i].name, later[i].version, later[i].plan.hash(), when)});
+    rows.push_back({when_text(change), fmt::format("{} {}, plan {}{}", later[i].name, later[i].version,
+                                                   later[i].plan.hash(), never_text(change, job))});
   }
   std::string text = rows_text(rows, "  ");
   for (const std::string& line : planned.log) text += fmt::format("  {}\n", style.warn(safe_text(line)));
+  for (std::size_t i = 0; i < later.size(); ++i)
+    text += log_text(fmt::format("{}: {}", when_text(job.strategy.switches[i]), later[i].name), later[i].log, style);
   return text;
 }
 

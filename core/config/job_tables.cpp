@@ -11,7 +11,6 @@
 namespace reshard::config {
 namespace {
 
-constexpr double kMostRanks = 65536;
 constexpr double kMostSteps = 1e9;
 constexpr double kMostSequences = 1e9;
 

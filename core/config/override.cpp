@@ -17,7 +17,7 @@ namespace reshard::config {
 namespace {
 
 const std::string kSet = "--set";
-const std::string kUnit = "--unit";
+const std::string kUnitOption = "--unit";
 const std::string kReshard = "--reshard-after-forward";
 const std::string kKeep = "--no-reshard-after-forward";
 
@@ -74,12 +74,12 @@ UnitOverride unit_of(const std::string& text) {
   const std::string form = "NAME:key=value";
   const std::size_t equals = text.find('=');
   const std::size_t colon = equals == std::string::npos ? equals : text.rfind(':', equals);
-  if (colon == std::string::npos) fail_form(kUnit, text, form);
+  if (colon == std::string::npos) fail_form(kUnitOption, text, form);
   const std::string key = trimmed(text.substr(colon + 1, equals - colon - 1));
   UnitOverride entry;
   entry.match = trimmed(text.substr(0, colon));
-  if (entry.match.empty() || key.empty()) fail_form(kUnit, text, form);
-  entry.where = fmt::format("{} {}:{}", kUnit, entry.match, key);
+  if (entry.match.empty() || key.empty()) fail_form(kUnitOption, text, form);
+  entry.where = fmt::format("{} {}:{}", kUnitOption, entry.match, key);
 
   std::vector<std::string> keys = unit_keys();
   std::erase(keys, "match");

@@ -1,5 +1,9 @@
 #include "config/read.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -16,18 +20,24 @@
 namespace reshard::config {
 namespace {
 
-constexpr std::size_t kMostBytes = std::size_t{16} << 20;  // of a job file: more is some other file, or a device
+constexpr std::size_t kMostBytes = std::size_t{16} << 20;  // of a job file: more is some other file
 
 std::string file_text(const std::string& path) {
-  std::error_code status;
-  if (std::filesystem::is_directory(path, status))
-    throw Error(ErrorCode::config, "the job file is a folder", path, "give the path of a TOML file in it");
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), &std::fclose);
-  if (!file) {
+  // O_NONBLOCK, so that opening a FIFO does not wait for somebody who writes; regular files do not know it.
+  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(descriptor < 0 ? nullptr : fdopen(descriptor, "rb"),
+                                                             &std::fclose);
+  struct stat status {};
+  if (!file || fstat(descriptor, &status) != 0) {
     const int reason = errno;
+    if (descriptor >= 0 && !file) close(descriptor);
     if (reason == ENOENT) throw Error(ErrorCode::config, "there is no such job file", path, "check the path");
     throw Error(ErrorCode::config, fmt::format("cannot read the job file: {}", std::strerror(reason)), path);
   }
+  if (S_ISDIR(status.st_mode))
+    throw Error(ErrorCode::config, "the job file is a folder", path, "give the path of a TOML file in it");
+  if (!S_ISREG(status.st_mode))
+    throw Error(ErrorCode::config, "the job file is not a regular file", path, "give the path of a TOML file");
   std::string text;
   char buffer[1 << 14];
   while (const std::size_t count = std::fread(buffer, 1, sizeof buffer, file.get())) {

@@ -8,12 +8,12 @@
 #include <fmt/format.h>
 
 #include "base/check.h"
-#include "base/text.h"
 #include "config/job_tables.h"
 #include "config/table_rules.h"
 #include "config/unit_entry.h"
 #include "config/value.h"
 #include "reshard/error.h"
+#include "reshard/text.h"
 
 namespace reshard::config {
 namespace {

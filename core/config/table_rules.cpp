@@ -5,10 +5,10 @@
 #include <limits>
 #include <optional>
 
-#include "base/text.h"
 #include "config/document.h"
 #include "config/value.h"
 #include "reshard/error.h"
+#include "reshard/text.h"
 
 namespace reshard::config {
 namespace {

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/check.h"
+#include "config/job_tables.h"
 #include "config/table_rules.h"
 #include "config/value.h"
 #include "reshard/error.h"
@@ -11,21 +12,20 @@
 namespace reshard::config {
 namespace {
 
-const std::string kPath = "strategy.unit.";
-constexpr double kMostRanks = 65536;
+const std::string kUnitPath = "strategy.unit.";
 
 [[noreturn]] void fail(const std::string& key, const std::string& must, const OptionValue& value, std::string remedy) {
-  throw Error(ErrorCode::config, kPath + key + " must be " + must + ", not " + described(value), value.where,
+  throw Error(ErrorCode::config, kUnitPath + key + " must be " + must + ", not " + described(value), value.where,
               std::move(remedy));
 }
 
 std::string word_of(const std::string& key, const OptionValue& value, std::vector<std::string> choices) {
-  const std::string full = kPath + key;
+  const std::string full = kUnitPath + key;
   return text_of({full, value.where}, {.choices = std::move(choices)}, value, "");
 }
 
 int integer_between(const std::string& key, const OptionValue& value, double min, double max) {
-  const std::string full = kPath + key;
+  const std::string full = kUnitPath + key;
   const int64_t wide = integer_of({full, value.where}, value);
   check_integer({full, value.where}, {.min = min, .max = max}, wide, 0, std::numeric_limits<int>::max());
   return static_cast<int>(wide);
@@ -82,7 +82,7 @@ const std::vector<std::string>& unit_keys() {
 
 void set_unit_key(UnitOverride& entry, const std::string& key, const OptionValue& value) {
   if (key == "match") {
-    const std::string full = kPath + key;
+    const std::string full = kUnitPath + key;
     entry.match = text_of({full, value.where}, {.not_empty = true}, value, "");
   } else if (key == "after_forward" || key == "reshard_after_forward") {
     set_after_forward(entry, key, value);
@@ -103,15 +103,15 @@ void set_unit_key(UnitOverride& entry, const std::string& key, const OptionValue
 AfterForward shrink_of(const std::string& option, const std::string& k) {
   int ranks = 0;
   const auto [end, status] = std::from_chars(k.data(), k.data() + k.size(), ranks);
-  if (status == std::errc{} && end == k.data() + k.size() && ranks >= 1 && ranks <= static_cast<int>(kMostRanks))
+  if (status == std::errc{} && end == k.data() + k.size() && ranks >= 1 && ranks <= kMostRanks)
     return AfterForward::shrink(ranks);
   std::string remedy = "or give the option without a value: free after forward";
   if (k == "true") remedy = "give the option without a value: free after forward";
   if (k == "false") remedy = "give --no-reshard-after-forward: keep";
-  throw Error(ErrorCode::config,
-              option + " takes a number of ranks between 1 and " + std::to_string(static_cast<int>(kMostRanks)) +
-                  ", not " + quoted_text(k),
-              "command line", remedy);
+  throw Error(
+      ErrorCode::config,
+      option + " takes a number of ranks between 1 and " + std::to_string(kMostRanks) + ", not " + quoted_text(k),
+      "command line", remedy);
 }
 
 void check_unit(const UnitOverride& entry) {

@@ -6,10 +6,10 @@
 
 #include <fmt/format.h>
 
-#include "base/text.h"
 #include "config/job_tables.h"
 #include "config/value.h"
 #include "reshard/decision.h"
+#include "reshard/text.h"
 
 namespace reshard::config {
 namespace {

@@ -1,11 +1,11 @@
 #include "engine/core.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "base/check.h"
 #include "engine/optimizers.h"
 #include "reshard/error.h"
 #include "schedule/totals.h"
@@ -19,6 +19,7 @@ using schedule::OpKind;
 namespace {
 
 constexpr comm::Tag kNoUnit{};
+constexpr int kMostStates = 8;
 
 std::unique_ptr<device::Stream> make_stream(const Job& job, int rank) {
   if (!job.mesh.overlap) return device::make_inline_stream();
@@ -31,23 +32,36 @@ Core::Core(const Job& job, const Model& model, Rank& rank, std::unique_ptr<Optim
     : job_(job),
       model_(model),
       rank_(rank),
-      optimizer_(optimizer != nullptr ? std::move(optimizer) : make_optimizer(job)),
+      optimizer_(choose_optimizer(job, std::move(optimizer))),
       stream_(make_stream(job, rank.index())),
       groups_(rank.communicator()) {
+  check(job_);
+  if (const int wanted = std::max(1, job_.mesh.ranks); wanted != rank_.count())
+    throw Error(ErrorCode::config,
+                fmt::format("the job has {} ranks and this rank is one of {}", wanted, rank_.count()),
+                job_.where("mesh.ranks"), "give launch and Runtime the same job");
   const int states = static_cast<int>(optimizer_->state_names().size());
+  if (states > kMostStates)
+    throw Error(ErrorCode::model, fmt::format("the optimizer {} names {} state tensors; at most {} are carried",
+                                              optimizer_->name(), states, kMostStates));
   PlannedStrategy planned = plan_strategy(job_, model_, chosen_strategy(job_), states);
   check_budget(job_, planned);
   compare_plans(planned);
-  executor_ = std::make_unique<Executor>(model_, model::Mesh(planned.plan.ranks, planned.plan.shards), rank_.index(), states,
-                                         pool_, *stream_, groups_);
+  executor_ = std::make_unique<Executor>(model_, model::Mesh(planned.plan.ranks, planned.plan.shards), rank_.index(),
+                                         states, pool_, *stream_, groups_);
   adopt_plan(std::move(planned));
 }
 
-Core::~Core() { stream_->drain(); }
+Core::~Core() {
+  stream_->drain();
+}
 
-double Core::divisor() const { return static_cast<double>(rank_.count()) * job_.train.microbatches; }
+double Core::divisor() const {
+  return static_cast<double>(rank_.count()) * job_.train.microbatches;
+}
 
-// Every rank decides for itself from the same facts; a rank with another plugin file or job would hang the others later.
+// Every rank decides for itself from the same facts; a rank with another plugin file or job would hang the others
+// later.
 void Core::compare_plans(const PlannedStrategy& planned) {
   struct Mine {
     char strategy[64] = {};
@@ -68,7 +82,9 @@ void Core::compare_plans(const PlannedStrategy& planned) {
 
 void Core::adopt_plan(PlannedStrategy planned) {
   planned_ = std::move(planned);
+  std::vector<int> order;
   if (scheduler_ != nullptr) {
+    order = scheduler_->recorded_order();
     prefetches_unused_before_ += scheduler_->prefetches_unused();
     deviations_before_ += scheduler_->order_deviations();
   }
@@ -78,7 +94,7 @@ void Core::adopt_plan(PlannedStrategy planned) {
   for (const schedule::ScheduledUnit& unit : step.units)
     if (unit.decision.after_forward.kind == AfterForward::Kind::shrink && unit.shard_bytes > 0)
       executor_->prepare_partial(unit.decision.after_forward.ranks);
-  scheduler_ = std::make_unique<schedule::Scheduler>(std::move(step));
+  scheduler_ = std::make_unique<schedule::Scheduler>(std::move(step), std::move(order));
   state_pointers_.clear();
   for (int u = 0; u < executor_->unit_count(); ++u) {
     std::vector<float*> pointers;
@@ -88,6 +104,7 @@ void Core::adopt_plan(PlannedStrategy planned) {
 }
 
 void Core::fill(const Fill& fill) {
+  hook(Hook::release);  // what an evaluation left whole would be stale
   for (int u = 0; u < executor_->unit_count(); ++u) {
     UnitMemory& unit = executor_->at(u);
     for (const model::Fragment& fragment : unit.fragments)
@@ -98,12 +115,17 @@ void Core::fill(const Fill& fill) {
 
 std::vector<float> Core::read(std::string_view parameter) {
   const Model::Place place = model_.find_parameter(parameter);
-  run(Hook::before_read, place.unit.index, scheduler_->on(Hook::before_read, place.unit.index));
-  const model::Layout& layout = executor_->at(place.unit.index).layout;
-  const float* values = executor_->whole(place.unit.index) + layout.offset(place.index);
-  std::vector<float> copy(values, values + layout.elements(place.index));
-  run(Hook::after_read, place.unit.index, scheduler_->on(Hook::after_read, place.unit.index));
-  return copy;
+  try {
+    hook(Hook::before_read, place.unit);
+    const model::Layout& layout = executor_->at(place.unit.index).layout;
+    const float* values = executor_->whole(place.unit.index) + layout.offset(place.index);
+    std::vector<float> copy(values, values + layout.elements(place.index));
+    hook(Hook::after_read, place.unit);
+    return copy;
+  } catch (...) {
+    abandon();
+    throw;
+  }
 }
 
 View Core::hook(Hook hook, Unit unit, bool backward) {
@@ -115,9 +137,14 @@ View Core::hook(Hook hook, Unit unit, bool backward) {
   return view;
 }
 
-void Core::hook(Hook hook, Unit unit) { run(hook, unit.index, scheduler_->on(hook, unit.index)); }
+void Core::hook(Hook hook, Unit unit) {
+  run(hook, unit.index, scheduler_->on(hook, unit.index));
+}
 
 void Core::run(Hook hook, int unit, std::span<const Op> ops) {
+  if (relay_failed_)
+    throw Error(ErrorCode::plan, "this runtime failed while it laid parameters out anew for another shard_over", "",
+                "end the run; what it had learnt since is lost");
   pool_.ledger().set_moment({.hook = static_cast<int>(hook), .unit = unit, .microbatch = scheduler_->micro_batch()});
   for (const Op& op : ops)
     if (op.kind != OpKind::update) executor_->run(op);
@@ -125,7 +152,8 @@ void Core::run(Hook hook, int unit, std::span<const Op> ops) {
 
 void Core::abandon() noexcept {
   stream_->drain();
-  executor_->give_back(scheduler_->on(Hook::abandon));
+  scheduler_->on(Hook::abandon);
+  executor_->give_back();
 }
 
 // ---- A step
@@ -139,11 +167,17 @@ void Core::begin_step() {
   step_exposed_ns_ = executor_->meter().exposed_ns();
 }
 
-void Core::begin_micro_batch() { hook(Hook::begin_micro_batch); }
+void Core::begin_micro_batch() {
+  hook(Hook::begin_micro_batch);
+}
 
-MicroBatch Core::micro_batch() const { return {steps_, scheduler_->micro_batch(), job_.train.microbatches}; }
+MicroBatch Core::micro_batch() const {
+  return {steps_, scheduler_->micro_batch(), job_.train.microbatches};
+}
 
-void Core::reduce() { hook(Hook::reduce); }
+void Core::reduce() {
+  hook(Hook::reduce);
+}
 
 void Core::agree(double loss_sum) {
   struct Mine {
@@ -156,8 +190,8 @@ void Core::agree(double loss_sum) {
   double sum = 0;
   for (std::size_t r = 0; r < all.size(); ++r) {
     if (!std::isfinite(all[r].loss_sum))
-      throw Error(ErrorCode::numeric, fmt::format("the loss is {} on rank {} at step {}", all[r].loss_sum, r, steps_), "",
-                  "lower [optimizer] lr, set clip_norm, or look at the data of that step");
+      throw Error(ErrorCode::numeric, fmt::format("the loss is {} on rank {} at step {}", all[r].loss_sum, r, steps_),
+                  "", "lower [optimizer] lr, set clip_norm, or look at the data of that step");
     sum += all[r].loss_sum;
     step_.stop_requested = step_.stop_requested || all[r].stop != 0;
   }
@@ -166,10 +200,14 @@ void Core::agree(double loss_sum) {
 }
 
 double Core::gradient_norm() {
+  reduce();  // without effect where the program has called it
   optim::NormSum mine;
   for (int u = 0; u < executor_->unit_count(); ++u) {
-    const memory::Block& gradient = executor_->at(u).gradient_shard;
-    if (gradient) mine.add({gradient.as<float>(), static_cast<std::size_t>(executor_->at(u).layout.shard_elements())});
+    const UnitMemory& unit = executor_->at(u);
+    if (!unit.gradient_shard) continue;
+    for (const model::Fragment& part : unit.fragments)
+      if (model_.spec({u}).parameters[static_cast<std::size_t>(part.parameter)].trainable)
+        mine.add({unit.gradient_shard.as<float>() + part.shard_offset, static_cast<std::size_t>(part.length)});
   }
   comm::Communicator& group = executor_->shard_group();  // replicas hold the same gradients
   std::vector<optim::NormSum> all(static_cast<std::size_t>(group.size()));
@@ -192,7 +230,8 @@ void Core::update(double norm) {
   step_.gradient_norm = norm;
   step_.lr = info.lr;
   const std::span<const Op> ops = scheduler_->on(Hook::update);
-  pool_.ledger().set_moment({.hook = static_cast<int>(Hook::update), .unit = -1, .microbatch = scheduler_->micro_batch()});
+  pool_.ledger().set_moment(
+      {.hook = static_cast<int>(Hook::update), .unit = -1, .microbatch = scheduler_->micro_batch()});
   for (const Op& op : ops) {
     if (op.kind == OpKind::update)
       optimize(info);
@@ -209,8 +248,7 @@ void Core::optimize(const StepInfo& info) {
     const int first = std::exchange(first_parameter, first_parameter + static_cast<int>(parameters.size()));
     if (!unit.gradient_shard) continue;  // the unit took no part in this step
     const std::vector<float*>& states = state_pointers_[static_cast<std::size_t>(u)];
-    float* at_fragment[8];
-    RESHARD_CHECK(states.size() <= std::size(at_fragment), "an optimizer has at most eight state tensors");
+    float* at_fragment[kMostStates];
     for (const model::Fragment& part : unit.fragments) {
       const Parameter& parameter = parameters[static_cast<std::size_t>(part.parameter)];
       if (!parameter.trainable) continue;
@@ -245,8 +283,7 @@ StepResult Core::end_step(double loss_sum) {
 
 SwitchResult Core::switch_strategy(const StrategyChoice& choice) {
   const int64_t began = now_ns();
-  PlannedStrategy planned =
-      plan_strategy(job_, model_, choice, static_cast<int>(optimizer_->state_names().size()));
+  PlannedStrategy planned = plan_strategy(job_, model_, choice, static_cast<int>(optimizer_->state_names().size()));
   check_budget(job_, planned);
   compare_plans(planned);
   SwitchResult result;
@@ -254,24 +291,26 @@ SwitchResult Core::switch_strategy(const StrategyChoice& choice) {
   result.plan_hash = planned.plan.hash();
   result.same_plan = result.plan_hash == planned_.plan.hash();
   hook(Hook::release);
+  reset_peak();
   if (planned.plan.shards != planned_.plan.shards) {
     result.relaid = true;
+    relay_failed_ = true;  // until it is done: half of the units would have the new layout
     result.bytes_relaid = executor_->relay(model::Mesh(planned.plan.ranks, planned.plan.shards));
+    relay_failed_ = false;
   }
   adopt_plan(std::move(planned));
+  result.peak_bytes = pool_.ledger().peak().total();
   reset_peak();
   result.seconds = static_cast<double>(now_ns() - began) * 1e-9;
   return result;
 }
 
 Buffer Core::allocate(int64_t bytes) {
-  // The block lives in the Buffer's state: a pool's block is a pointer and a size, and so is a Buffer.
   auto block = std::make_unique<memory::Block>(pool_.allocate(bytes, MemoryCategory::activations));
   Buffer buffer;
-  buffer.state_.data = block->data();
-  buffer.state_.bytes = bytes;
-  buffer.state_.owner = block.release();
-  buffer.state_.release = [](void* owner, void*, int64_t) { delete static_cast<memory::Block*>(owner); };
+  buffer.data_ = block->data();
+  buffer.bytes_ = bytes;
+  buffer.block_ = {block.release(), [](void* owner) { delete static_cast<memory::Block*>(owner); }};
   return buffer;
 }
 
@@ -295,8 +334,8 @@ Report Core::report() const {
     report.measured.bytes[static_cast<std::size_t>(c)] = ledger.peak()[static_cast<MemoryCategory>(c)];
   const memory::Moment& moment = ledger.peak_moment();
   report.measured.unit = moment.unit < 0 ? "" : model_.name({moment.unit});
-  report.measured.moment =
-      moment.hook < 0 ? "before the first step" : schedule::moment_text(static_cast<Hook>(moment.hook), moment.microbatch);
+  report.measured.moment = moment.hook < 0 ? "before the first step"
+                                           : schedule::moment_text(static_cast<Hook>(moment.hook), moment.microbatch);
   report.system_bytes = pool_.system_bytes();
   report.system_allocations = pool_.allocations_from_system();
   return report;

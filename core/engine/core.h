@@ -67,7 +67,7 @@ class Core {
   const Model model_;
   Rank& rank_;
   std::unique_ptr<Optimizer> optimizer_;
-  memory::Pool pool_;                        // before everything that holds blocks of it
+  memory::Pool pool_;  // before everything that holds blocks of it
   std::unique_ptr<device::Stream> stream_;
   Groups groups_;
   PlannedStrategy planned_;
@@ -78,6 +78,7 @@ class Core {
   std::atomic<bool> stop_{false};
   StepResult step_;
   bool agreed_ = false;
+  bool relay_failed_ = false;
   int64_t steps_ = 0, evaluations_ = 0, prefetches_unused_before_ = 0, deviations_before_ = 0;
   int64_t step_began_ns_ = 0, step_exposed_ns_ = 0;
 };

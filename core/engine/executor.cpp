@@ -70,7 +70,7 @@ void Executor::run(const Op& op) {
     case OpKind::shrink: shrink(op); break;
     case OpKind::reduce: reduce(op); break;
     case OpKind::all_reduce: all_reduce(op); break;
-    case OpKind::wait_reduce: wait(at(op.unit).reduced, Transfer::reduce); break;
+    case OpKind::wait_reduce: wait(at(op.unit).reduced, at(op.unit).reducing); break;
     case OpKind::adopt: at(op.unit).gradient_shard = std::move(at(op.unit).gradient); break;
     case OpKind::scale: {
       float* values = at(op.unit).gradient_shard.as<float>();
@@ -86,9 +86,10 @@ void Executor::run(const Op& op) {
   }
 }
 
-void Executor::give_back(std::span<const Op> ops) {
-  for (const Op& op : ops)
-    if (op.kind == OpKind::release || op.kind == OpKind::free || op.kind == OpKind::adopt) run(op);
+void Executor::give_back() {
+  for (UnitMemory& unit : units_)
+    for (memory::Block* block : {&unit.whole, &unit.partial, &unit.gradient, &unit.gradient_shard, &unit.scratch})
+      block->release();
 }
 
 memory::Block* Executor::buffer(const Op& op) {
@@ -158,6 +159,7 @@ void Executor::reduce(const Op& op) {
   meter_.count(Transfer::reduce, op.bytes);
   launch(Transfer::reduce, [=] { group->reduce_scatter(input, output, count, options, tagged); });
   unit.reduced = stream_.record();
+  unit.reducing = Transfer::reduce;
 }
 
 void Executor::all_reduce(const Op& op) {
@@ -174,6 +176,7 @@ void Executor::all_reduce(const Op& op) {
   meter_.count(Transfer::all_reduce, op.bytes);
   launch(Transfer::all_reduce, [=] { group->all_reduce(from, to, count, options, tagged); });
   unit.reduced = stream_.record();
+  unit.reducing = Transfer::all_reduce;
 }
 
 }  // namespace reshard::engine

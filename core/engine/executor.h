@@ -31,6 +31,7 @@ struct UnitMemory {
   std::vector<memory::Block> states;       // optimizer state, one per state tensor, each as long as the shard
   memory::Block whole, partial, gradient, gradient_shard, scratch;
   device::Event gathered, reduced;
+  Transfer reducing = Transfer::reduce;  // what `reduced` waits for
 
   int64_t shard_bytes() const { return layout.shard_elements() * static_cast<int64_t>(sizeof(float)); }
   int64_t whole_bytes() const { return shard_bytes() * layout.shards(); }
@@ -39,8 +40,8 @@ struct UnitMemory {
 class Executor {
  public:
   // Allocates shards (zeroed) and `state_tensors` per unit (zeroed). REQUIRES: pool, stream and groups outlive it.
-  Executor(const Model& model, const model::Mesh& mesh, int rank, int state_tensors, memory::Pool& pool, device::Stream& stream,
-           Groups& groups);
+  Executor(const Model& model, const model::Mesh& mesh, int rank, int state_tensors, memory::Pool& pool,
+           device::Stream& stream, Groups& groups);
 
   // Makes the communicators of partial copies over k ranks. Collective.
   void prepare_partial(int k);
@@ -51,8 +52,9 @@ class Executor {
   // Every op but `update`, which is the caller's. Throws what a collective threw.
   void run(const schedule::Op& op);
 
-  // After an exception: runs only what gives memory back, and waits for nothing that could fail.
-  void give_back(std::span<const schedule::Op> ops);
+  // After an exception, whichever op it came from: releases all but shards and optimizer state. REQUIRES: the stream is
+  // drained.
+  void give_back();
 
   // The unit's parameters where kernels read them. REQUIRES: whole.
   float* whole(int unit);
@@ -78,8 +80,8 @@ class Executor {
   void allocate(const schedule::Op& op);
   memory::Block* buffer(const schedule::Op& op);  // null for what is not the executor's
   void wait(const device::Event& event, Transfer kind);
-  int64_t relay_tensor(memory::Block& tensor, const model::Layout& from, const model::Layout& to, const model::Mesh& mesh,
-                       MemoryCategory category, const comm::Tag& tag);
+  int64_t relay_tensor(memory::Block& tensor, const model::Layout& from, const model::Layout& to,
+                       const model::Mesh& mesh, MemoryCategory category, const comm::Tag& tag);
   comm::Tag tag(int unit) const;
 
   // Runs `collective` on the stream and times it.

@@ -1,6 +1,8 @@
 #pragma once
 
-// Communicators of one rank: one per distinct set of ranks, made once and kept, however many units use it.
+// Communicators of one rank: one per distinct set of ranks, made once and kept, however many units use it. The set of
+// all ranks gets one of its own too: the communication stream uses these groups, perhaps on a thread of its own, while
+// the program's thread exchanges values through the rank's communicator.
 
 #include <map>
 #include <memory>
@@ -15,13 +17,9 @@ class Groups {
   // REQUIRES: `all` outlives this.
   explicit Groups(comm::Communicator& all) : all_(all) {}
 
-  comm::Communicator& all() { return all_; }
-
-  // The group of these ranks (of `all`), made at the first request. Collective among its members at that request, so all
-  // of them ask for their groups in the same order.
+  // The group of these ranks (of `all`), made at the first request. Collective among its members at that request, so
+  // all of them ask for their groups in the same order.
   comm::Communicator& of(const std::vector<int>& ranks);
-
-  int made() const { return static_cast<int>(made_.size()); }
 
  private:
   comm::Communicator& all_;

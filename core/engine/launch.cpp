@@ -1,8 +1,10 @@
 // Starting ranks: one thread each, on the embedded communicator.
 
 #include <algorithm>
+#include <cstdlib>
 #include <exception>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -22,7 +24,8 @@ void check_mesh(const Job& job) {
   };
   if (job.mesh.device != "cpu") refuse("device", job.mesh.device, "use \"cpu\"");
   if (job.mesh.communicator != "threads") refuse("communicator", job.mesh.communicator, "use \"threads\"");
-  if (job.mesh.reduce_order != "tree") refuse("reduce_order", job.mesh.reduce_order, "the CPU adds in tree order: use \"tree\"");
+  if (job.mesh.reduce_order != "tree")
+    refuse("reduce_order", job.mesh.reduce_order, "the CPU adds in tree order: use \"tree\"");
   const int ranks = std::max(1, job.mesh.ranks);
   if (job.mesh.ranks_per_node > 0 && ranks % job.mesh.ranks_per_node != 0)
     throw Error(ErrorCode::config,
@@ -30,21 +33,50 @@ void check_mesh(const Job& job) {
                 job.where("mesh.ranks_per_node"), "use 0 (all of them) or a divisor");
 }
 
-// The failure that caused the others: one that is not merely the news of another rank's.
-std::exception_ptr cause(const std::vector<std::exception_ptr>& failures) {
-  std::exception_ptr first;
-  for (const std::exception_ptr& failure : failures) {
+// Ranks are threads of this process: under a launcher, each of its processes would train a model of its own.
+void check_launcher(const Job& job) {
+  if (job.mesh.ranks != 0) return;
+  for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS", "WORLD_SIZE"}) {
+    const char* value = std::getenv(variable);
+    if (value == nullptr || std::atoi(value) <= 1) continue;
+    throw Error(ErrorCode::config,
+                fmt::format("this process is one of {} ({}), and this build's ranks are threads of one process", value,
+                            variable),
+                job.where("mesh.ranks"), "start one process, and set [mesh] ranks");
+  }
+}
+
+// The rank whose failure caused the others: one that is not merely the news of another's. -1: none failed.
+int cause(const std::vector<std::exception_ptr>& failures) {
+  int first = -1;
+  for (int rank = 0; rank < static_cast<int>(failures.size()); ++rank) {
+    const std::exception_ptr& failure = failures[static_cast<std::size_t>(rank)];
     if (failure == nullptr) continue;
-    if (first == nullptr) first = failure;
+    if (first < 0) first = rank;
     try {
       std::rethrow_exception(failure);
     } catch (const Error& error) {
-      if (error.code() != ErrorCode::rank_failed) return failure;
+      if (error.code() != ErrorCode::rank_failed) return rank;
     } catch (...) {
-      return failure;
+      return rank;
     }
   }
   return first;
+}
+
+// An error says by itself where it comes from; whatever else a rank throws gets the rank's number, with the original
+// nested inside.
+[[noreturn]] void throw_from_rank(const std::exception_ptr& failure, int rank) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    std::throw_with_nested(Error(ErrorCode::rank_failed, fmt::format("rank {} failed: {}", rank, error.what())));
+  } catch (...) {
+    std::throw_with_nested(
+        Error(ErrorCode::rank_failed, fmt::format("rank {} failed: an exception of an unknown type", rank)));
+  }
 }
 
 std::string text_of(const std::exception_ptr& failure) {
@@ -60,9 +92,12 @@ std::string text_of(const std::exception_ptr& failure) {
 }  // namespace
 
 void launch(const Job& job, const std::function<void(Rank&)>& body) {
+  check(job);
   check_mesh(job);
+  check_launcher(job);
   const int ranks = std::max(1, job.mesh.ranks);
-  comm::LocalRanks all({.ranks = ranks, .timeout_seconds = job.mesh.timeout, .threads_per_rank = job.mesh.overlap ? 2 : 1});
+  comm::LocalRanks all(
+      {.ranks = ranks, .timeout_seconds = job.mesh.timeout, .threads_per_rank = job.mesh.overlap ? 2 : 1});
   std::vector<std::exception_ptr> failures(static_cast<std::size_t>(ranks));
   const auto run = [&](int index) {
     const std::unique_ptr<comm::Communicator> communicator = all.communicator(index);
@@ -76,9 +111,18 @@ void launch(const Job& job, const std::function<void(Rank&)>& body) {
     }
   };
   std::vector<std::jthread> threads;
-  for (int index = 0; index < ranks; ++index) threads.emplace_back(run, index);
+  try {
+    for (int index = 0; index < ranks; ++index) threads.emplace_back(run, index);
+  } catch (const std::system_error& error) {
+    const auto started = threads.size();
+    all.communicator(static_cast<int>(started))->fail("it could not be started");
+    threads.clear();
+    throw Error(ErrorCode::io, fmt::format("cannot start rank {} of {}: {}", started, ranks, error.what()), "",
+                "use fewer ranks, or raise the limits on threads and memory (ulimit -u, ulimit -v)");
+  }
   threads.clear();  // joins
-  if (const std::exception_ptr failure = cause(failures)) std::rethrow_exception(failure);
+  if (const int failed = cause(failures); failed >= 0)
+    throw_from_rank(failures[static_cast<std::size_t>(failed)], failed);
 }
 
 }  // namespace reshard

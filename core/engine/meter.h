@@ -1,6 +1,7 @@
 #pragma once
 
-// Counts and times what communication did. Counts are the compute thread's; running times come from the stream's thread.
+// Counts and times what communication did. Counts are the compute thread's; running times come from the stream's
+// thread.
 
 #include <array>
 #include <atomic>
@@ -15,7 +16,8 @@ enum class Transfer : uint8_t { gather, shrink, reduce, all_reduce, relay };
 inline constexpr int kTransfers = 5;
 
 inline int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
 }
 
 class Meter {
@@ -34,8 +36,8 @@ class Meter {
   int64_t exposed_ns() const { return exposed_ns_; }
 
   TrafficByOp traffic() const {
-    return {traffic(Transfer::gather), traffic(Transfer::shrink), traffic(Transfer::reduce), traffic(Transfer::all_reduce),
-            traffic(Transfer::relay)};
+    return {traffic(Transfer::gather), traffic(Transfer::shrink), traffic(Transfer::reduce),
+            traffic(Transfer::all_reduce), traffic(Transfer::relay)};
   }
 
  private:

@@ -7,25 +7,34 @@
 
 namespace reshard::engine {
 
-std::unique_ptr<Optimizer> make_optimizer(const Job& job) {
+std::unique_ptr<Optimizer> choose_optimizer(const Job& job, std::unique_ptr<Optimizer> own) {
   const Job::Optimizer& settings = job.optimizer;
+  if (own != nullptr) {
+    if (settings.name == "program") return own;
+    throw Error(
+        ErrorCode::config,
+        "this program hands over the optimizer \"" + own->name() + "\", and the job names \"" + settings.name + "\"",
+        job.where("optimizer.name"), "set [optimizer] name = \"program\" to use the program's own");
+  }
   if (settings.name == "adamw")
     return std::make_unique<optim::AdamW>(optim::AdamWOptions{.beta1 = settings.betas[0],
                                                               .beta2 = settings.betas[1],
                                                               .eps = settings.eps,
                                                               .weight_decay = settings.weight_decay});
   if (settings.name == "sgd")
-    return std::make_unique<optim::Sgd>(optim::SgdOptions{.momentum = settings.momentum, .weight_decay = settings.weight_decay});
+    return std::make_unique<optim::Sgd>(
+        optim::SgdOptions{.momentum = settings.momentum, .weight_decay = settings.weight_decay});
   throw Error(ErrorCode::config, "this program hands over no optimizer of its own", job.where("optimizer.name"),
               "use \"adamw\" or \"sgd\"");
 }
 
 double learning_rate_multiplier(const Job& job, int64_t step) {
   const Job::Schedule& schedule = job.optimizer.schedule;
-  return optim::learning_rate_multiplier({.decay = schedule.name == "cosine" ? optim::Decay::cosine : optim::Decay::constant,
-                                          .warmup_steps = schedule.warmup_steps,
-                                          .final_ratio = schedule.final_ratio},
-                                         step, job.train.steps);
+  return optim::learning_rate_multiplier(
+      {.decay = schedule.name == "cosine" ? optim::Decay::cosine : optim::Decay::constant,
+       .warmup_steps = schedule.warmup_steps,
+       .final_ratio = schedule.final_ratio},
+      step, job.train.steps);
 }
 
 }  // namespace reshard::engine

@@ -10,8 +10,9 @@
 
 namespace reshard::engine {
 
-// Throws Error(config) for "program": the program has to hand one over.
-std::unique_ptr<Optimizer> make_optimizer(const Job& job);
+// The optimizer that the job names; `own` is the program's, which is used exactly when the name is "program". Throws
+// Error(config) when one is handed over and another named, or the other way round.
+std::unique_ptr<Optimizer> choose_optimizer(const Job& job, std::unique_ptr<Optimizer> own);
 
 // What lr is multiplied with at a step (from 0).
 double learning_rate_multiplier(const Job& job, int64_t step);

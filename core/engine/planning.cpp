@@ -5,11 +5,11 @@
 
 #include <fmt/format.h>
 
-#include "base/text.h"
 #include "model/layout.h"
 #include "plugin/catalog.h"
 #include "plugin/strategy.h"
 #include "reshard/error.h"
+#include "reshard/text.h"
 #include "schedule/declared.h"
 #include "schedule/totals.h"
 #include "strategy/resolve.h"
@@ -19,7 +19,9 @@ namespace {
 
 constexpr int64_t kElementBytes = sizeof(float);
 
-int ranks_of(const Job& job) { return std::max(1, job.mesh.ranks); }
+int ranks_of(const Job& job) {
+  return std::max(1, job.mesh.ranks);
+}
 
 model::Layout layout_of(const UnitSpec& spec, int shards) {
   std::vector<int64_t> elements;
@@ -93,11 +95,14 @@ bool keeps(const Decision& decision) {
   return decision.after_forward.kind != AfterForward::Kind::free || decision.after_backward == AfterBackward::keep;
 }
 
-std::vector<KeptUnit> price_kept(const Job& job, const Model& model, const Plan& plan, int optimizer_states, int64_t peak) {
+std::vector<KeptUnit> price_kept(const Job& job, const Model& model, const Plan& plan, int optimizer_states,
+                                 int64_t peak) {
   std::vector<KeptUnit> kept;
   if (plan.shards == 1) return kept;  // everything is there anyway
   for (int u = 0; u < model.unit_count(); ++u) {
-    if (!plan.units[static_cast<std::size_t>(u)].owns_parameters || !keeps(plan.units[static_cast<std::size_t>(u)].decision)) continue;
+    if (!plan.units[static_cast<std::size_t>(u)].owns_parameters ||
+        !keeps(plan.units[static_cast<std::size_t>(u)].decision))
+      continue;
     Plan freed = plan;
     Decision& decision = freed.units[static_cast<std::size_t>(u)].decision;
     decision.after_forward = AfterForward::free();
@@ -109,7 +114,8 @@ std::vector<KeptUnit> price_kept(const Job& job, const Model& model, const Plan&
 
 OptionValues merged_options(const Job& job, const std::string& strategy, const StrategyChoice& choice) {
   OptionValues options;
-  if (const auto found = job.strategy.options.find(strategy); found != job.strategy.options.end()) options = found->second;
+  if (const auto found = job.strategy.options.find(strategy); found != job.strategy.options.end())
+    options = found->second;
   for (const auto& [key, value] : choice.options) options.insert_or_assign(key, value);
   return options;
 }
@@ -145,7 +151,8 @@ schedule::Step make_step(const Job& job, const Model& model, const Plan& plan) {
   return step;
 }
 
-void predict(const Job& job, const Model& model, const Plan& plan, int optimizer_states, TrafficByOp& traffic, MemoryPeak& peak) {
+void predict(const Job& job, const Model& model, const Plan& plan, int optimizer_states, TrafficByOp& traffic,
+             MemoryPeak& peak) {
   const schedule::Totals totals = drive(job, model, plan, optimizer_states);
   traffic = totals.traffic();
   peak = totals.peak(model);
@@ -154,10 +161,13 @@ void predict(const Job& job, const Model& model, const Plan& plan, int optimizer
 PlannedStrategy plan_strategy(const Job& job, const Model& model, const StrategyChoice& choice, int optimizer_states) {
   PlannedStrategy planned;
   const auto found = plugin::find(choice.plugin, plugin::search_folders(job.plugins.path), choice.where);
-  const plugin::Strategy strategy =
-      plugin::Strategy::load(found.file, [&planned](plugin::LogLevel level, std::string_view, std::string_view line) {
-        if (level >= plugin::LogLevel::warn) planned.log.push_back(fmt::format("{}: {}", level == plugin::LogLevel::warn ? "warning" : "error", line));
-      });
+  const plugin::Strategy strategy = plugin::Strategy::load(
+      found.file,
+      [&planned](plugin::LogLevel level, std::string_view, std::string_view line) {
+        if (level >= plugin::LogLevel::warn)
+          planned.log.push_back(fmt::format("{}: {}", level == plugin::LogLevel::warn ? "warning" : "error", line));
+      },
+      choice.where);
   planned.name = strategy.info().name;
   planned.version = strategy.info().version;
   planned.file = strategy.info().file.string();
@@ -173,7 +183,8 @@ PlannedStrategy plan_strategy(const Job& job, const Model& model, const Strategy
   predict(job, model, planned.plan, optimizer_states, planned.traffic, planned.peak);
   for (const UnitSpec& spec : model.units()) {
     const model::Layout layout = layout_of(spec, planned.plan.shards);
-    planned.units.push_back({layout.whole_elements() * kElementBytes, layout.shard_elements() * kElementBytes, spec.saved_bytes});
+    planned.units.push_back(
+        {layout.whole_elements() * kElementBytes, layout.shard_elements() * kElementBytes, spec.saved_bytes});
   }
   planned.kept = price_kept(job, model, planned.plan, optimizer_states, planned.peak.total());
   return planned;
@@ -190,18 +201,21 @@ void check_budget(const Job& job, const PlannedStrategy& planned) {
   std::vector<std::string> largest;
   for (std::size_t i = 0; i < std::min<std::size_t>(3, parts.size()); ++i)
     largest.push_back(parts[i].second + " " + base::bytes_text(parts[i].first));
-  const auto costliest = std::max_element(planned.kept.begin(), planned.kept.end(),
-                                          [](const KeptUnit& a, const KeptUnit& b) { return a.peak_bytes < b.peak_bytes; });
-  const std::string remedy =
-      costliest != planned.kept.end() && costliest->peak_bytes > 0
-          ? fmt::format("free unit \"{}\" to save {}, use more ranks, or raise the budget",
-                        planned.plan.units[static_cast<std::size_t>(costliest->unit)].name, base::bytes_text(costliest->peak_bytes))
-          : "use more ranks or smaller micro-batches, or raise the budget";
-  throw Error(ErrorCode::budget,
-              fmt::format("strategy {} needs {} per rank at its predicted peak ({}, {}), above the budget of {}; largest: {}",
-                          planned.name, base::bytes_text(peak), planned.peak.unit.empty() ? "no unit" : "unit " + planned.peak.unit,
-                          planned.peak.moment, base::bytes_text(job.memory.budget), base::list_text(largest)),
-              job.where("memory.budget"), remedy);
+  const auto costliest =
+      std::max_element(planned.kept.begin(), planned.kept.end(),
+                       [](const KeptUnit& a, const KeptUnit& b) { return a.peak_bytes < b.peak_bytes; });
+  const std::string remedy = costliest != planned.kept.end() && costliest->peak_bytes > 0
+                                 ? fmt::format("free unit \"{}\" to save {}, use more ranks, or raise the budget",
+                                               planned.plan.units[static_cast<std::size_t>(costliest->unit)].name,
+                                               base::bytes_text(costliest->peak_bytes))
+                                 : "use more ranks or smaller micro-batches, or raise the budget";
+  throw Error(
+      ErrorCode::budget,
+      fmt::format("strategy {} needs {} per rank at its predicted peak ({}, {}), above the budget of {}; largest: {}",
+                  planned.name, base::bytes_text(peak),
+                  planned.peak.unit.empty() ? "no unit" : "unit " + planned.peak.unit, planned.peak.moment,
+                  base::bytes_text(job.memory.budget), base::list_text(largest)),
+      job.where("memory.budget"), remedy);
 }
 
 }  // namespace reshard::engine

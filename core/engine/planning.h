@@ -1,7 +1,8 @@
 #pragma once
 
-// From a job and a model to an accepted plan and its price, before any rank starts: what explain prints, what the budget
-// is checked against, and what the runtime then carries out. Pure but for loading the plugin; the same on every rank.
+// From a job and a model to an accepted plan and its price, before any rank starts: what explain prints, what the
+// budget is checked against, and what the runtime then carries out. Pure but for loading the plugin; the same on every
+// rank.
 
 #include <cstdint>
 #include <functional>
@@ -32,18 +33,18 @@ struct KeptUnit {
 struct PlannedStrategy {
   std::string name, version, file, summary;
   Plan plan;
-  TrafficByOp traffic;             // of one declared step, bytes received per rank
-  MemoryPeak peak;                 // predicted, of the declared step
-  std::vector<UnitBytes> units;    // in the model's order
+  TrafficByOp traffic;           // of one declared step, bytes received per rank
+  MemoryPeak peak;               // predicted, of the declared step
+  std::vector<UnitBytes> units;  // in the model's order
   std::vector<KeptUnit> kept;
-  std::vector<std::string> log;    // what the plugin logged while deciding, "warn: …"
+  std::vector<std::string> log;  // what the plugin logged while deciding, "warn: …"
 };
 
 // job.strategy's own choice: plugin and options, at the place where the job names it.
 StrategyChoice chosen_strategy(const Job& job);
 
-// Finds and loads the plugin, asks it, resolves the user's overrides and predicts. Does not check the budget. Throws Error
-// (config, plugin, plan). `optimizer_states`: state tensors per parameter of the optimizer that will run.
+// Finds and loads the plugin, asks it, resolves the user's overrides and predicts. Does not check the budget. Throws
+// Error (config, plugin, plan). `optimizer_states`: state tensors per parameter of the optimizer that will run.
 PlannedStrategy plan_strategy(const Job& job, const Model& model, const StrategyChoice& choice, int optimizer_states);
 
 // State tensors per parameter of the job's built-in optimizer: adamw 2, sgd 0 or 1; "program" counts as 0 here.
@@ -56,6 +57,7 @@ void check_budget(const Job& job, const PlannedStrategy& planned);
 schedule::Step make_step(const Job& job, const Model& model, const Plan& plan);
 
 // Predicted traffic and peak of one declared step of a plan.
-void predict(const Job& job, const Model& model, const Plan& plan, int optimizer_states, TrafficByOp& traffic, MemoryPeak& peak);
+void predict(const Job& job, const Model& model, const Plan& plan, int optimizer_states, TrafficByOp& traffic,
+             MemoryPeak& peak);
 
 }  // namespace reshard::engine

@@ -1,6 +1,6 @@
-// Laying parameters and optimizer state out anew after shard_over changed: tensor by tensor, so that beside the shards no
-// more than one tensor of one unit is ever whole. Offsets inside a unit do not depend on the shard count (model/layout.h),
-// so the new shard is a plain slice of the whole.
+// Laying parameters and optimizer state out anew after shard_over changed: tensor by tensor, so that beside the shards
+// no more than one tensor of one unit is ever whole. Offsets inside a unit do not depend on the shard count
+// (model/layout.h), so the new shard is a plain slice of the whole.
 
 #include <algorithm>
 #include <cstring>

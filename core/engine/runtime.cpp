@@ -14,9 +14,15 @@ using schedule::Hook;
 // ---- Rank
 
 Rank::Rank(comm::Communicator& all) : all_(all) {}
-int Rank::index() const { return all_.rank(); }
-int Rank::count() const { return all_.size(); }
-void Rank::barrier() { all_.barrier({}); }
+int Rank::index() const {
+  return all_.rank();
+}
+int Rank::count() const {
+  return all_.size();
+}
+void Rank::barrier() {
+  all_.barrier({});
+}
 
 std::vector<double> Rank::exchange(double value) {
   std::vector<double> all(static_cast<std::size_t>(count()));
@@ -24,7 +30,7 @@ std::vector<double> Rank::exchange(double value) {
   return all;
 }
 
-// ---- View and Buffer
+// ---- View
 
 float* View::at(float* base, int index) const {
   RESHARD_CHECK(base != nullptr, "gradients are there in a backward hook of a trainable unit only");
@@ -35,18 +41,6 @@ std::size_t View::elements(int index) const {
   return static_cast<std::size_t>(static_cast<const model::Layout*>(layout_)->elements(index));
 }
 
-Buffer& Buffer::operator=(Buffer&& other) noexcept {
-  if (this != &other) {
-    if (state_.release != nullptr) state_.release(state_.owner, state_.data, state_.bytes);
-    state_ = std::exchange(other.state_, {});
-  }
-  return *this;
-}
-
-Buffer::~Buffer() {
-  if (state_.release != nullptr) state_.release(state_.owner, state_.data, state_.bytes);
-}
-
 // ---- Runtime: everything but the control flow of a step is the core's
 
 Runtime::Runtime(const Job& job, const Model& model, Rank& rank, std::unique_ptr<Optimizer> optimizer)
@@ -54,8 +48,12 @@ Runtime::Runtime(const Job& job, const Model& model, Rank& rank, std::unique_ptr
 
 Runtime::~Runtime() = default;
 
-void Runtime::fill(const Fill& fill) { core_->fill(fill); }
-std::vector<float> Runtime::read(std::string_view parameter) { return core_->read(parameter); }
+void Runtime::fill(const Fill& fill) {
+  core_->fill(fill);
+}
+std::vector<float> Runtime::read(std::string_view parameter) {
+  return core_->read(parameter);
+}
 
 StepResult Runtime::step(const std::function<double(MicroBatch)>& micro_batch) {
   try {
@@ -87,29 +85,69 @@ void Runtime::evaluate(const std::function<void()>& pass) {
   }
 }
 
-View Runtime::before_forward(Unit unit) { return core_->hook(Hook::before_forward, unit, false); }
-void Runtime::after_forward(Unit unit) { core_->hook(Hook::after_forward, unit); }
-View Runtime::before_backward(Unit unit) { return core_->hook(Hook::before_backward, unit, true); }
-void Runtime::after_backward(Unit unit) { core_->hook(Hook::after_backward, unit); }
+View Runtime::before_forward(Unit unit) {
+  return core_->hook(Hook::before_forward, unit, false);
+}
+void Runtime::after_forward(Unit unit) {
+  core_->hook(Hook::after_forward, unit);
+}
+View Runtime::before_backward(Unit unit) {
+  return core_->hook(Hook::before_backward, unit, true);
+}
+void Runtime::after_backward(Unit unit) {
+  core_->hook(Hook::after_backward, unit);
+}
 
-void Runtime::begin_step() { core_->begin_step(); }
-void Runtime::begin_micro_batch() { core_->begin_micro_batch(); }
-void Runtime::reduce() { core_->reduce(); }
-double Runtime::gradient_norm() { return core_->gradient_norm(); }
-void Runtime::update(double gradient_norm) { core_->update(gradient_norm); }
-StepResult Runtime::end_step(double loss_sum) { return core_->end_step(loss_sum); }
+void Runtime::begin_step() {
+  core_->begin_step();
+}
+void Runtime::begin_micro_batch() {
+  core_->begin_micro_batch();
+}
+void Runtime::reduce() {
+  core_->reduce();
+}
+double Runtime::gradient_norm() {
+  return core_->gradient_norm();
+}
+void Runtime::update(double gradient_norm) {
+  core_->update(gradient_norm);
+}
+StepResult Runtime::end_step(double loss_sum) {
+  return core_->end_step(loss_sum);
+}
 
-SwitchResult Runtime::switch_strategy(const StrategyChoice& choice) { return core_->switch_strategy(choice); }
-Buffer Runtime::allocate(int64_t bytes) { return core_->allocate(bytes); }
-void Runtime::request_stop() { core_->request_stop(); }
+SwitchResult Runtime::switch_strategy(const StrategyChoice& choice) {
+  return core_->switch_strategy(choice);
+}
+Buffer Runtime::allocate(int64_t bytes) {
+  return core_->allocate(bytes);
+}
+void Runtime::request_stop() {
+  core_->request_stop();
+}
 
-int64_t Runtime::steps_done() const { return core_->steps_done(); }
-Rank& Runtime::rank() { return core_->rank(); }
-const Model& Runtime::model() const { return core_->model(); }
-const Job& Runtime::job() const { return core_->job(); }
-Report Runtime::report() const { return core_->report(); }
-void Runtime::reset_peak() { core_->reset_peak(); }
+int64_t Runtime::steps_done() const {
+  return core_->steps_done();
+}
+Rank& Runtime::rank() {
+  return core_->rank();
+}
+const Model& Runtime::model() const {
+  return core_->model();
+}
+const Job& Runtime::job() const {
+  return core_->job();
+}
+Report Runtime::report() const {
+  return core_->report();
+}
+void Runtime::reset_peak() {
+  core_->reset_peak();
+}
 
-void Runtime::abandon(Unit) noexcept { core_->abandon(); }
+void Runtime::abandon() noexcept {
+  core_->abandon();
+}
 
 }  // namespace reshard

@@ -9,8 +9,8 @@
 
 #include "base/check.h"
 #include "base/math.h"
-#include "base/text.h"
 #include "reshard/error.h"
+#include "reshard/text.h"
 
 namespace reshard::memory {
 namespace {

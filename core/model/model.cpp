@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
-#include "base/text.h"
 #include "reshard/error.h"
+#include "reshard/text.h"
 
 namespace reshard {
 namespace {

@@ -12,14 +12,15 @@ namespace reshard::optim {
 namespace {
 
 constexpr int64_t kBlock = NormSum::kBlock;
+static_assert(kBlock % 16 == 0, "the loops below take 8 elements at a time, and a cache line is 16");
 constexpr int64_t kBatch = 32;  // blocks whose sums wait on the stack for the exact addition
 constexpr int kLowestExponent = -298;
 
 // Asking two KiB ahead gains a fifth beyond the caches; past the end too, because a prefetch never faults.
-constexpr int64_t kAhead = 512;
+constexpr int64_t kFloatsAhead = 512;
 
 inline void prefetch(const float* block) {
-  for (int64_t i = 0; i < kBlock; i += 16) __builtin_prefetch(block + i + kAhead);
+  for (int64_t i = 0; i < kBlock; i += 16) __builtin_prefetch(block + i + kFloatsAhead);
 }
 
 // The order of one block's sum, which all three functions share: lane j adds the squares of elements j, j + 8, …, j +

@@ -2,7 +2,7 @@
 
 // Clipping by the global gradient norm, which does not depend on how the gradients are sharded.
 //
-// Squares are summed in fp64 within each block of 64 elements of the layout, always in the same order (a square of an
+// Squares are summed in fp64 within each block of 64 elements of the layout (model::kBlock), always in the same order (a square of an
 // fp32 number is exact in fp64). The block sums are then added *exactly*, in fixed point, so neither the order of the
 // blocks nor their distribution over ranks plays a part. Only norm() rounds.
 //
@@ -15,6 +15,7 @@
 #include <span>
 #include <type_traits>
 
+#include "model/layout.h"
 #include "optim/instructions.h"
 
 namespace reshard::optim {
@@ -22,7 +23,7 @@ namespace reshard::optim {
 // A trivially copyable value of 168 bytes; not shared between threads without care of the caller's.
 class NormSum {
  public:
-  static constexpr int64_t kBlock = 64;  // elements; the layout aligns parameters and shards to it
+  static constexpr int64_t kBlock = model::kBlock;  // what the layout aligns parameters and shards to
 
   // Adds all blocks of `gradient`, which must begin at a block's start in the layout; only its last block may be short.
   // Zeros at the end change nothing, so a shard may be added whole, padding and all, or parameter by parameter.

@@ -8,9 +8,9 @@
 
 #include <fmt/format.h>
 
-#include "base/text.h"
 #include "plugin/file.h"
 #include "reshard/error.h"
+#include "reshard/text.h"
 
 namespace reshard::plugin {
 namespace {
@@ -71,7 +71,7 @@ Found find(const std::string& plugin, const std::vector<SearchFolder>& folders, 
   if (plugin.find('/') != std::string::npos || plugin.ends_with(".so")) {
     const fs::path file = fs::absolute(base / plugin).lexically_normal();
     if (present(file)) return {file, "path"};
-    throw Error(ErrorCode::plugin, fmt::format("there is no strategy {}", file.string()), where);
+    throw Error(ErrorCode::plugin, fmt::format("there is no strategy {}", file.string()), where, "check the path");
   }
   std::vector<std::string> tried, names;
   for (const SearchFolder& folder : folders) {

@@ -14,8 +14,7 @@ constexpr std::string_view kOwner("RESHARD", 8);  // the NUL counts
 
 class ElfReader {
  public:
-  ElfReader(std::span<const char> bytes, const std::function<void(const std::string&)>& refuse)
-      : bytes_(bytes), refuse_(refuse) {}
+  ElfReader(std::span<const char> bytes, const Refuse& refuse) : bytes_(bytes), refuse_(refuse) {}
 
   Elf read() {
     read_header();
@@ -25,8 +24,8 @@ class ElfReader {
   }
 
  private:
-  [[noreturn]] void refuse(const std::string& what) const {
-    refuse_(what);
+  [[noreturn]] void refuse(const std::string& what, const std::string& remedy = kCopyIt) const {
+    refuse_(what, remedy);
     RESHARD_CHECK(false, "refuse must throw");
     __builtin_unreachable();
   }
@@ -46,10 +45,11 @@ class ElfReader {
   }
 
   void read_header() {
-    if (bytes_.size() < SELFMAG || std::memcmp(bytes_.data(), ELFMAG, SELFMAG) != 0) refuse("is not an ELF file");
+    if (bytes_.size() < SELFMAG || std::memcmp(bytes_.data(), ELFMAG, SELFMAG) != 0)
+      refuse("is not an ELF file", kNameAnother);
     slice(0, sizeof(Elf64_Ehdr));
     if (bytes_[EI_CLASS] != ELFCLASS64 || bytes_[EI_DATA] != ELFDATA2LSB)
-      refuse("is not a 64-bit little-endian ELF file");
+      refuse("is not a 64-bit little-endian ELF file", kNameAnother);
     header_ = at<Elf64_Ehdr>(0);
     elf_.machine = header_.e_machine;
     elf_.shared_object = header_.e_type == ET_DYN;
@@ -135,7 +135,7 @@ class ElfReader {
   }
 
   std::span<const char> bytes_;
-  const std::function<void(const std::string&)>& refuse_;
+  const Refuse& refuse_;
   Elf elf_;
   Elf64_Ehdr header_{};
   Elf64_Phdr dynamic_{};
@@ -144,7 +144,7 @@ class ElfReader {
 
 }  // namespace
 
-Elf read_elf(std::span<const char> bytes, const std::function<void(const std::string& what)>& refuse) {
+Elf read_elf(std::span<const char> bytes, const Refuse& refuse) {
   return ElfReader(bytes, refuse).read();
 }
 

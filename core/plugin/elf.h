@@ -34,8 +34,16 @@ struct Elf {
   std::vector<ElfNote> notes;
 };
 
-// Views point into `bytes`. `refuse` is called with one sentence and must throw; it is called for bytes that are no
-// 64-bit little-endian ELF file and for a file that ends before its headers say.
-Elf read_elf(std::span<const char> bytes, const std::function<void(const std::string& what)>& refuse);
+// Remedies that serve more than one refusal.
+inline constexpr const char* kNameAnother = "name a file that reshard_add_strategy has built";
+inline constexpr const char* kBuildIt = "build it with reshard_add_strategy";
+inline constexpr const char* kCopyIt = "build it again, or copy it again";
+
+// Says what is wrong with a file, as in "is empty", and what to do about it. It must throw.
+using Refuse = std::function<void(const std::string& what, const std::string& remedy)>;
+
+// Views point into `bytes`. `refuse` is called for bytes that are no 64-bit little-endian ELF file and for a file that
+// ends before its headers say.
+Elf read_elf(std::span<const char> bytes, const Refuse& refuse);
 
 }  // namespace reshard::plugin

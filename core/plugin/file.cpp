@@ -14,10 +14,10 @@
 #include <fmt/format.h>
 #include <reshard/plugin.h>
 
-#include "base/text.h"
 #include "plugin/elf.h"
 #include "plugin/log.h"
 #include "reshard/error.h"
+#include "reshard/text.h"
 
 namespace reshard::plugin {
 namespace {
@@ -64,7 +64,7 @@ class Inspection {
 
   FileInfo run() {
     const std::string bytes = read();
-    const Elf elf = read_elf(bytes, [&](const std::string& what) { refuse(what); });
+    const Elf elf = read_elf(bytes, [&](const std::string& what, const std::string& remedy) { refuse(what, remedy); });
     check_kind(elf);
     check_note(elf);
     check_requests(elf);
@@ -72,32 +72,34 @@ class Inspection {
   }
 
  private:
-  [[noreturn]] void refuse(const std::string& what, const std::string& remedy = {}) const {
+  [[noreturn]] void refuse(const std::string& what, const std::string& remedy) const {
     throw Error(ErrorCode::plugin, what, where_, remedy);
   }
 
   // O_NONBLOCK, so that a FIFO does not block: it is refused once it is known to be one.
   std::string read() {
     const int descriptor = open(file_.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (descriptor < 0 && errno == ENOENT) refuse("there is no such file");
-    if (descriptor < 0) refuse(fmt::format("cannot be opened: {}", std::strerror(errno)));
+    if (descriptor < 0 && errno == ENOENT) refuse("does not exist", "check the path");
+    if (descriptor < 0)
+      refuse(fmt::format("cannot be opened: {}", std::strerror(errno)),
+             "check its permissions and those of its folders");
     struct Closer {
       int descriptor;
       ~Closer() { close(descriptor); }
     } closer{descriptor};
     struct stat status {};
-    if (fstat(descriptor, &status) != 0) refuse(fmt::format("cannot be read: {}", std::strerror(errno)));
-    if (S_ISDIR(status.st_mode)) refuse("is a folder, not a file");
-    if (!S_ISREG(status.st_mode)) refuse("is no regular file");
-    if (status.st_size == 0) refuse("is empty");
-    if (status.st_size > kLargestFile) refuse("is larger than 256 MiB");
+    if (fstat(descriptor, &status) != 0) refuse(fmt::format("cannot be read: {}", std::strerror(errno)), kCopyIt);
+    if (S_ISDIR(status.st_mode)) refuse("is a folder, not a file", "name a .so in it");
+    if (!S_ISREG(status.st_mode)) refuse("is no regular file", kNameAnother);
+    if (status.st_size == 0) refuse("is empty", kCopyIt);
+    if (status.st_size > kLargestFile) refuse("is larger than 256 MiB", kNameAnother);
     file_.device = status.st_dev, file_.inode = status.st_ino;
 
     std::string bytes(static_cast<std::size_t>(status.st_size), '\0');
     for (std::size_t done = 0; done < bytes.size();) {
       const ssize_t count = ::read(descriptor, bytes.data() + done, bytes.size() - done);
       if (count < 0 && errno == EINTR) continue;
-      if (count < 0) refuse(fmt::format("cannot be read: {}", std::strerror(errno)));
+      if (count < 0) refuse(fmt::format("cannot be read: {}", std::strerror(errno)), kCopyIt);
       if (count == 0) bytes.resize(done);  // it shrank meanwhile
       done += static_cast<std::size_t>(count);
     }
@@ -105,16 +107,17 @@ class Inspection {
   }
 
   void check_kind(const Elf& elf) const {
-    if (elf.object) refuse("is an object file, not a shared object");
-    if (!elf.shared_object || elf.interpreter) refuse("is a program, not a shared object");
+    if (elf.object) refuse("is an object file, not a shared object", kBuildIt);
+    if (!elf.shared_object || elf.interpreter) refuse("is a program, not a shared object", kBuildIt);
     if (elf.machine != kMachine)
-      refuse(fmt::format("is built for {}; this machine is {}", machine_name(elf.machine), machine_name(kMachine)));
-    if (!elf.dynamic) refuse("is damaged: it has no dynamic section");
+      refuse(fmt::format("is built for {}; this machine is {}", machine_name(elf.machine), machine_name(kMachine)),
+             "build it on this machine");
+    if (!elf.dynamic) refuse("is damaged: it has no dynamic section", kCopyIt);
   }
 
   void check_note(const Elf& elf) {
     const std::optional<reshard_note> note = own_note(elf);
-    if (!note) refuse("is not a Reshard strategy: it has no RESHARD note");
+    if (!note) refuse("is not a Reshard strategy: it has no RESHARD note", kBuildIt);
     file_.name = printable({note->name, strnlen(note->name, sizeof note->name)});
     file_.version = printable({note->version, strnlen(note->version, sizeof note->version)});
     file_.abi_major = note->abi_major, file_.abi_minor = note->abi_minor;
@@ -123,8 +126,9 @@ class Inspection {
     const auto allowed = [&](char c) { return letter(c) || (c >= '0' && c <= '9') || c == '_'; };
     if (file_.name.empty() || file_.name.size() >= sizeof note->name || !letter(file_.name.front()) ||
         !std::all_of(file_.name.begin(), file_.name.end(), allowed))
-      refuse(fmt::format("its note names the strategy \"{}\"; names match [a-z][a-z0-9_]*", file_.name));
-    if (file_.version.empty() || file_.version.size() >= sizeof note->version) refuse("its note has no proper version");
+      refuse(fmt::format("has the strategy name \"{}\" in its note", file_.name), "names match [a-z][a-z0-9_]*");
+    if (file_.version.empty() || file_.version.size() >= sizeof note->version)
+      refuse("has no proper version in its note", "give it one of 1 to 31 bytes");
     where_ += fmt::format(" ({} {})", file_.name, file_.version);
 
     if (file_.required_host_minor > RESHARD_ABI_MINOR)
@@ -166,7 +170,7 @@ class Inspection {
     if (std::find(entries.begin(), entries.end(), own) != entries.end()) return;
     refuse(entries.empty() ? fmt::format("exports no {}", own)
                            : fmt::format("exports no {}, only {}", own, base::list_text(entries)),
-           "build it with reshard_add_strategy");
+           kBuildIt);
   }
 
   // What it asks of the loader that would change the process or depend on its surroundings.

@@ -55,7 +55,8 @@ const char* word(Library::Call kind) {
                 fmt::format("imports {}, which nothing provides", symbol.substr(0, symbol.find(','))), where,
                 "link it with -z defs to see this when it is built");
   }
-  throw Error(ErrorCode::plugin, fmt::format("cannot be loaded: {}", text.empty() ? "no reason given" : text), where);
+  throw Error(ErrorCode::plugin, fmt::format("cannot be loaded: {}", text.empty() ? "no reason given" : text), where,
+              kBuildAgain);
 }
 
 }  // namespace
@@ -110,7 +111,7 @@ void Library::load(const LogFunction& log) {
   });
   if (error) refuse_loading(where_, reason);
   if (!handle_->library.has("reshard_plugin_v1"))
-    throw Error(ErrorCode::plugin, "has no reshard_plugin_v1 that can be read", where_);
+    throw Error(ErrorCode::plugin, "has no reshard_plugin_v1 that can be read", where_, kBuildAgain);
   entry_ = &handle_->library.get<const reshard_entry>("reshard_plugin_v1");
   check_entry();
   host_ = std::make_unique<Host>(file_.name, [this](LogLevel level, std::string_view strategy, std::string_view line) {
@@ -121,7 +122,7 @@ void Library::load(const LogFunction& log) {
 }
 
 void Library::check_entry() const {
-  const auto refuse = [&](const std::string& what) { throw Error(ErrorCode::plugin, what, where_); };
+  const auto refuse = [&](const std::string& what) { throw Error(ErrorCode::plugin, what, where_, kBuildAgain); };
   // The symbol must lie in this very file: a dependency could export one too.
   Dl_info owner{};
   struct stat status {};
@@ -153,7 +154,8 @@ uint64_t Library::join(const LogFunction& log) {
     if (status != RESHARD_OK) {
       const std::lock_guard listeners(listeners_lock_);
       listeners_.erase(user);
-      throw Error(ErrorCode::plugin, failure.text("init", status), where_);
+      throw Error(ErrorCode::plugin, "cannot be used: " + failure.text("init", status), where_,
+                  "see what the strategy's documentation says of it");
     }
   }
   ++users_;

@@ -21,6 +21,9 @@ namespace reshard::plugin {
 
 class Host;
 
+// The remedy for tables that are not what the ABI says.
+inline constexpr const char* kBuildAgain = "build it again with this host's headers";
+
 class Library {
  public:
   // The calls into a plugin during which the floating-point state is watched.

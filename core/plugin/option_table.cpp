@@ -6,9 +6,9 @@
 
 #include <fmt/format.h>
 
-#include "base/text.h"
 #include "plugin/host.h"
 #include "reshard/error.h"
+#include "reshard/text.h"
 
 namespace reshard::plugin {
 namespace {
@@ -122,7 +122,9 @@ std::string limits(Number min, Number max, Number least, Number most, const Text
 }  // namespace
 
 std::vector<OptionSpec> read_option_table(const reshard_strategy& strategy, const std::string& where) {
-  const auto refuse = [&](const std::string& what) { throw Error(ErrorCode::plugin, what, where); };
+  const auto refuse = [&](const std::string& what) {
+    throw Error(ErrorCode::plugin, what, where, "mend the strategy's table of options");
+  };
   std::vector<OptionSpec> table;
   if (strategy.option_count > kMostOptions)
     refuse(fmt::format("has {} options; 256 are the most", strategy.option_count));
@@ -135,7 +137,8 @@ std::vector<OptionSpec> read_option_table(const reshard_strategy& strategy, cons
       refuse(fmt::format("has an option named \"{}\"; names match [a-z][a-z0-9_]*", option.name));
     for (const OptionSpec& other : table)
       if (other.name == option.name) refuse(fmt::format("has two options named {}", option.name));
-    if (const std::string why = fault(option); !why.empty()) refuse(fmt::format("option {} {}", option.name, why));
+    if (const std::string why = fault(option); !why.empty())
+      refuse(fmt::format("has the option {}, which {}", option.name, why));
     table.push_back(option);
   }
   std::sort(table.begin(), table.end(), [](const auto& a, const auto& b) { return a.name < b.name; });

@@ -6,9 +6,9 @@
 
 #include <fmt/format.h>
 
-#include "base/text.h"
 #include "plugin/host.h"
 #include "reshard/error.h"
+#include "reshard/text.h"
 
 namespace reshard::plugin {
 namespace {

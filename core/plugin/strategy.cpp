@@ -21,7 +21,9 @@ namespace {
 
 // The one strategy of a library, once init has run.
 const reshard_strategy& descriptor(const Library& library) {
-  const auto refuse = [&](const std::string& what) { throw Error(ErrorCode::plugin, what, library.where()); };
+  const auto refuse = [&](const std::string& what) {
+    throw Error(ErrorCode::plugin, what, library.where(), kBuildAgain);
+  };
   const reshard_entry& entry = library.entry();
   if (entry.strategy_count != 1 || entry.strategies == nullptr || entry.strategies[0] == nullptr)
     refuse(fmt::format("has {} strategies; a plugin has exactly one", entry.strategy_count));
@@ -108,7 +110,16 @@ struct StrategyInstance::Running {
 
 Strategy::Strategy(std::shared_ptr<const Loaded> loaded) : loaded_(std::move(loaded)) {}
 
-Strategy Strategy::load(const std::filesystem::path& path, LogFunction log) {
+Strategy Strategy::load(const std::filesystem::path& path, LogFunction log, const std::string& where) {
+  if (where.empty()) return load_file(path, std::move(log));
+  try {
+    return load_file(path, std::move(log));
+  } catch (const Error& error) {  // at "plugin FILE": that becomes the subject of what is wrong
+    throw Error(error.code(), error.where() + " " + error.message(), where, error.remedy());
+  }
+}
+
+Strategy Strategy::load_file(const std::filesystem::path& path, LogFunction log) {
   const FileInfo file = inspect(path);
   auto loaded = std::make_shared<Loaded>(Library::open(file, log), log);
   loaded->table = &descriptor(loaded->library);

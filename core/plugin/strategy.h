@@ -42,10 +42,11 @@ class StrategyInstance;
 // Copies share the loaded library. The library itself stays loaded to the end of the process.
 class Strategy {
  public:
-  // Inspects the file, loads it and checks its tables. Throws Error(plugin) that names the file and what is wrong.
+  // Inspects the file, loads it and checks its tables. Throws Error(plugin) that names the file, what is wrong and what
+  // to do. `where`: the place that names the file ("job.toml:5:1"), which then leads the error.
   // `log` receives what the strategy and the checks around it say; it must be callable on any thread for as long as the
   // strategy or an instance of it lives.
-  static Strategy load(const std::filesystem::path& file, LogFunction log = {});
+  static Strategy load(const std::filesystem::path& file, LogFunction log = {}, const std::string& where = {});
 
   const StrategyInfo& info() const;
 
@@ -57,6 +58,7 @@ class Strategy {
  private:
   friend class StrategyInstance;
   struct Loaded;
+  static Strategy load_file(const std::filesystem::path& file, LogFunction log);
   explicit Strategy(std::shared_ptr<const Loaded> loaded);
   std::shared_ptr<const Loaded> loaded_;
 };

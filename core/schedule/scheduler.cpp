@@ -8,8 +8,10 @@
 
 namespace reshard::schedule {
 
-Scheduler::Scheduler(Step step)
-    : step_(std::move(step)), states_(step_.units.size()), forward_order_(step_.forward_order) {
+Scheduler::Scheduler(Step step, std::vector<int> recorded)
+    : step_(std::move(step)),
+      states_(step_.units.size()),
+      forward_order_(recorded.empty() ? step_.forward_order : std::move(recorded)) {
   const std::size_t places = std::max<std::size_t>(step_.forward_order.size(), step_.units.size());
   ops_.reserve(16 + 8 * step_.units.size());
   entered_.reserve(places);

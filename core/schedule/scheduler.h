@@ -15,9 +15,9 @@
 #include <span>
 #include <vector>
 
+#include "reshard/decision.h"
 #include "schedule/hook.h"
 #include "schedule/op.h"
-#include "reshard/decision.h"
 
 namespace reshard::schedule {
 
@@ -41,17 +41,20 @@ struct Step {
 
 class Scheduler {
  public:
-  explicit Scheduler(Step step);
+  // `recorded`: an order of before_forward that an earlier scheduler of the same model recorded; empty: none yet.
+  explicit Scheduler(Step step, std::vector<int> recorded = {});
 
   // The ops that `hook` causes, in order; valid until the next call. `unit` for before_/after_ hooks, else ignored.
   // A hook at the wrong time is a programmer's error of the caller: throws Error(model) naming the hook.
   std::span<const Op> on(Hook hook, int unit = -1);
 
-  bool in_step() const { return phase_ != Phase::idle && phase_ != Phase::evaluation; }
   bool whole(int unit) const;                       // may be read now
   int micro_batch() const { return micro_batch_; }  // -1 outside of a step
   int64_t prefetches_unused() const { return prefetches_unused_; }
   int64_t order_deviations() const { return order_deviations_; }  // steps whose order was not the declared one
+  const std::vector<int>& recorded_order() const {
+    return forward_order_;
+  }  // the declared one until a step is recorded
   const Step& step() const { return step_; }
 
  private:

@@ -1,9 +1,11 @@
 // How gradients become this rank's reduced shard: the half of the scheduler that runs after a unit's last backward.
 //
 //   shard group of more than one   reduce: gradient → shard (added to what earlier micro-batches left), then, between
-//                                  replicas, all-reduce of the shard. Where replicas exchange every micro-batch, a later
-//                                  micro-batch goes through a scratch, so that the sum over all ranks is what is added.
-//   shard group of one             the gradient is the shard: adopted as it is; programs add the next micro-batch into it,
+//                                  replicas, all-reduce of the shard. Where replicas exchange every micro-batch, a
+//                                  later micro-batch goes through a scratch, so that the sum over all ranks is what is
+//                                  added.
+//   shard group of one             the gradient is the shard: adopted as it is; programs add the next micro-batch into
+//   it,
 //                                  unless replicas exchange every micro-batch.
 //
 // The divisor is applied once, after the last addition.

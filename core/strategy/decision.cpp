@@ -22,9 +22,15 @@ std::string value_text(AfterForward value) {
   return "";
 }
 
-const char* value_text(AfterBackward value) { return value == AfterBackward::free ? "free" : "keep"; }
-const char* value_text(Reduce value) { return value == Reduce::each ? "each" : "last"; }
-const char* value_text(AllReduce value) { return value == AllReduce::each ? "each" : "last"; }
+const char* value_text(AfterBackward value) {
+  return value == AfterBackward::free ? "free" : "keep";
+}
+const char* value_text(Reduce value) {
+  return value == Reduce::each ? "each" : "last";
+}
+const char* value_text(AllReduce value) {
+  return value == AllReduce::each ? "each" : "last";
+}
 
 std::string value_text(const Decision& decision, Field field) {
   switch (field) {

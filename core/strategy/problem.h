@@ -17,9 +17,9 @@ struct ProblemUnit {
   std::string name;
   int parent = -1;  // index into Problem::units, -1 for the root
   bool root = false;
-  int64_t bytes = 0;            // of all parameters, whole, padding included, in the gathered dtype
-  int64_t trainable_bytes = 0;  // of those, the trainable ones
-  int64_t gradient_bytes = 0;   // of the whole gradient
+  int64_t bytes = 0;                             // of all parameters, whole, padding included, in the gathered dtype
+  int64_t trainable_bytes = 0;                   // of those, the trainable ones
+  int64_t gradient_bytes = 0;                    // of the whole gradient
   double flops_forward = 0, flops_backward = 0;  // per micro-batch; 0 = not declared
   double seconds_gather = 0;                     // estimated; 0 = unknown
 };

@@ -1,13 +1,14 @@
 #include "strategy/resolve.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "base/math.h"
-#include "base/text.h"
 #include "reshard/error.h"
+#include "reshard/text.h"
 
 namespace reshard {
 namespace {
@@ -17,7 +18,8 @@ bool names(const UnitOverride& entry, const std::string& unit, bool root) {
 }
 
 bool matches(const UnitOverride& entry, const std::string& unit, bool root) {
-  return names(entry, unit, root) || base::glob_match(entry.match, unit) || (root && base::glob_match(entry.match, "root"));
+  return names(entry, unit, root) || base::glob_match(entry.match, unit) ||
+         (root && base::glob_match(entry.match, "root"));
 }
 
 void check_matches(const Model& model, std::span<const UnitOverride> entries) {
@@ -29,7 +31,8 @@ void check_matches(const Model& model, std::span<const UnitOverride> entries) {
     if (found) continue;
     const std::string near = base::nearest(entry.match, known);
     throw Error(ErrorCode::config, fmt::format("no unit matches \"{}\"", entry.match), entry.where,
-                near.empty() ? "the model's units: " + base::list_text(std::span<const std::string>(known).subspan(1, std::min<std::size_t>(known.size() - 1, 12)))
+                near.empty() ? "the model's units: " + base::list_text(std::span<const std::string>(known).subspan(
+                                                           1, std::min<std::size_t>(known.size() - 1, 12)))
                              : fmt::format("did you mean \"{}\"?", near));
   }
 }
@@ -55,7 +58,9 @@ class Voices {
  private:
   static std::string quoted(int value) { return std::to_string(value); }
   template <typename V>
-  static std::string quoted(V value) { return std::string("\"") + value_text(value) + "\""; }
+  static std::string quoted(V value) {
+    return std::string("\"") + value_text(value) + "\"";
+  }
   void take(T value, Origin origin) {
     value_ = value;
     origin_ = std::move(origin);
@@ -81,9 +86,9 @@ const Given<T>* winner(std::span<const UnitOverride> entries, bool command_line,
 }
 
 template <typename T>
-std::pair<T, Origin> decide(T core_default, const std::optional<T>& answer, const std::string& plugin, const std::string& reason,
-                            std::span<const UnitOverride> entries, const std::string& unit, bool root,
-                            std::optional<Given<T>> UnitOverride::*field) {
+std::pair<T, Origin> decide(T core_default, const std::optional<T>& answer, const std::string& plugin,
+                            const std::string& reason, std::span<const UnitOverride> entries, const std::string& unit,
+                            bool root, std::optional<Given<T>> UnitOverride::*field) {
   Voices<T> voices(core_default);
   voices.plugin(answer, plugin, reason);
   if (const auto* job = winner(entries, false, unit, root, field)) voices.user(*job, Origin::By::job);
@@ -92,8 +97,8 @@ std::pair<T, Origin> decide(T core_default, const std::optional<T>& answer, cons
 }
 
 template <typename T>
-std::pair<T, Origin> decide(T core_default, const std::optional<T>& answer, const std::string& plugin, const std::string& reason,
-                            const std::optional<Given<T>>& user) {
+std::pair<T, Origin> decide(T core_default, const std::optional<T>& answer, const std::string& plugin,
+                            const std::string& reason, const std::optional<Given<T>>& user) {
   Voices<T> voices(core_default);
   voices.plugin(answer, plugin, reason);
   if (user) voices.user(*user, user->where.starts_with("--") ? Origin::By::command_line : Origin::By::job);
@@ -103,8 +108,8 @@ std::pair<T, Origin> decide(T core_default, const std::optional<T>& answer, cons
 int resolve_shards(int shard_over, int ranks, const Origin& origin) {
   if (shard_over == 0) return ranks;
   if (shard_over < 0 || ranks % shard_over != 0)
-    throw Error(ErrorCode::plan, fmt::format("shard_over = {} does not divide the {} ranks", shard_over, ranks), who(origin),
-                fmt::format("use 0 (all ranks) or one of {}", base::list_text(base::divisors(ranks))));
+    throw Error(ErrorCode::plan, fmt::format("shard_over = {} does not divide the {} ranks", shard_over, ranks),
+                who(origin), fmt::format("use 0 (all ranks) or one of {}", base::list_text(base::divisors(ranks))));
   return shard_over;
 }
 
@@ -115,16 +120,41 @@ AfterForward resolve_shrink(AfterForward value, int shards, const std::string& u
   if (value.ranks == shards) return AfterForward::free();
   if (value.ranks < 1 || shards % value.ranks != 0)
     throw Error(ErrorCode::plan,
-                fmt::format("after_forward = {} of unit \"{}\" does not divide its shard group of {} ranks", value.ranks, unit, shards),
-                who(origin), fmt::format("use \"free\", \"keep\" or one of {}", base::list_text(base::divisors(shards))));
+                fmt::format("after_forward = {} of unit \"{}\" does not divide its shard group of {} ranks",
+                            value.ranks, unit, shards),
+                who(origin),
+                fmt::format("use \"free\", \"keep\" or one of {}", base::list_text(base::divisors(shards))));
   return value;
+}
+
+bool said_by_user(const Origin& origin) {
+  return origin.by == Origin::By::job || origin.by == Origin::By::command_line;
+}
+
+void add_note(Plan& plan, std::string note) {
+  if (std::find(plan.notes.begin(), plan.notes.end(), note) == plan.notes.end()) plan.notes.push_back(std::move(note));
+}
+
+// What a user said and what decides nothing is said to do so: nobody is overridden in silence.
+void add_idle_notes(const UnitPlan& unit, Plan& plan) {
+  if (unit.owns_parameters) return;
+  for (int f = 0; f < kFields; ++f) {
+    const auto field = static_cast<Field>(f);
+    if (said_by_user(unit.origin(field)))
+      add_note(plan, fmt::format("{}: {} = {} of {} changes nothing: the unit owns no parameters.",
+                                 who(unit.origin(field)), name(field), value_text(unit.decision, field), unit.name));
+  }
 }
 
 void add_notes(const Model& model, Plan& plan) {
   if (!plan.units.front().owns_parameters)
-    plan.notes.push_back(fmt::format("{} owns no parameters: what is decided for it changes nothing.", model.name(kRoot)));
+    add_note(plan, fmt::format("{} owns no parameters: what is decided for it changes nothing.", model.name(kRoot)));
+  for (const UnitPlan& unit : plan.units) add_idle_notes(unit, plan);
+  if (plan.replicas() == 1 && said_by_user(plan.all_reduce_origin))
+    add_note(plan, fmt::format("{}: all_reduce = {} changes nothing: there are no replicas.",
+                               who(plan.all_reduce_origin), value_text(plan.all_reduce)));
   if (plan.shards == 1)
-    plan.notes.push_back("A shard group of one rank holds everything: gather, free, shrink and reduce make no op.");
+    add_note(plan, "A shard group of one rank holds everything: gather, free, shrink and reduce make no op.");
 }
 
 }  // namespace
@@ -134,13 +164,15 @@ Plan resolve(const Model& model, int ranks, const std::string& plugin, const Ans
   Plan plan;
   plan.ranks = ranks;
   int shard_over = 0;
-  std::tie(shard_over, plan.shard_over_origin) = decide(0, answers.shard_over, plugin, answers.plan_reason, user.shard_over);
+  std::tie(shard_over, plan.shard_over_origin) =
+      decide(0, answers.shard_over, plugin, answers.plan_reason, user.shard_over);
   plan.shards = resolve_shards(shard_over, ranks, plan.shard_over_origin);
   std::tie(plan.all_reduce, plan.all_reduce_origin) =
       decide(AllReduce::each, answers.all_reduce, plugin, answers.plan_reason, user.all_reduce);
   const Decision core;
   for (int u = 0; u < model.unit_count(); ++u) {
-    const UnitAnswer answer = static_cast<std::size_t>(u) < answers.units.size() ? answers.units[static_cast<std::size_t>(u)] : UnitAnswer{};
+    const UnitAnswer answer =
+        static_cast<std::size_t>(u) < answers.units.size() ? answers.units[static_cast<std::size_t>(u)] : UnitAnswer{};
     UnitPlan unit;
     unit.name = model.name({u});
     unit.owns_parameters = !model.spec({u}).parameters.empty();
@@ -151,10 +183,17 @@ Plan resolve(const Model& model, int ranks, const std::string& plugin, const Ans
     field(Field::after_forward, &Decision::after_forward, answer.after_forward, &UnitOverride::after_forward);
     field(Field::after_backward, &Decision::after_backward, answer.after_backward, &UnitOverride::after_backward);
     field(Field::reduce, &Decision::reduce, answer.reduce, &UnitOverride::reduce);
-    field(Field::prefetch_forward, &Decision::prefetch_forward, answer.prefetch_forward, &UnitOverride::prefetch_forward);
-    field(Field::prefetch_backward, &Decision::prefetch_backward, answer.prefetch_backward, &UnitOverride::prefetch_backward);
-    unit.decision.after_forward =
-        resolve_shrink(unit.decision.after_forward, plan.shards, unit.name, unit.origin(Field::after_forward));
+    field(Field::prefetch_forward, &Decision::prefetch_forward, answer.prefetch_forward,
+          &UnitOverride::prefetch_forward);
+    field(Field::prefetch_backward, &Decision::prefetch_backward, answer.prefetch_backward,
+          &UnitOverride::prefetch_backward);
+    const AfterForward said = unit.decision.after_forward;
+    unit.decision.after_forward = resolve_shrink(said, plan.shards, unit.name, unit.origin(Field::after_forward));
+    if (said != unit.decision.after_forward)
+      add_note(plan, fmt::format("{}: after_forward = {} is \"{}\": {}.", who(unit.origin(Field::after_forward)),
+                                 said.ranks, value_text(unit.decision.after_forward),
+                                 said.ranks == 1 ? "a group of one rank holds the whole unit"
+                                                 : "that is the whole shard group"));
     plan.units.push_back(std::move(unit));
   }
   add_notes(model, plan);

@@ -5,14 +5,14 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <stdexcept>
 #include <system_error>
 
 #include <fmt/format.h>
 
-#include "base/check.h"
-#include "base/text.h"
 #include "random.h"
 #include "reshard/error.h"
+#include "reshard/text.h"
 
 namespace gpt {
 
@@ -33,6 +33,11 @@ Text::Text(const std::string& path, const std::string& where, Needs needs) : pat
   const fs::file_status status = fs::status(path, failure);
   if (status.type() == fs::file_type::not_found) {
     throw Error(ErrorCode::data, fmt::format("\"{}\" does not exist", path), where, "name a file or folder of text");
+  }
+  // A FIFO would be waited for, and a device may never end.
+  if (fs::exists(status) && !fs::is_directory(status) && !fs::is_regular_file(status)) {
+    throw Error(ErrorCode::data, fmt::format("\"{}\" is neither a regular file nor a folder", path), where,
+                "name a file or folder of text");
   }
   try {
     if (fs::is_directory(status)) {
@@ -135,12 +140,12 @@ TokenFile::TokenFile(const std::string& path, Needs needs) : batch_(needs.batch)
 
 void TokenFile::training(int64_t step, int64_t number, std::span<int32_t> out) const {
   const auto from = static_cast<std::size_t>((step * batch_ + number) * length_);
-  RESHARD_CHECK(from + out.size() <= tokens_.size(), "the job's steps and batch were checked when the file was opened");
+  if (from + out.size() > tokens_.size()) throw std::logic_error("a step or sequence that the job does not have");
   std::copy_n(tokens_.begin() + static_cast<std::ptrdiff_t>(from), out.size(), out.begin());
 }
 
 void TokenFile::validation(int64_t, int64_t, std::span<int32_t>) const {
-  RESHARD_CHECK(false, "a token file has no validation part");
+  throw std::logic_error("a token file has no validation part");
 }
 
 }  // namespace gpt

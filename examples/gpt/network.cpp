@@ -53,9 +53,9 @@ struct SavedBlock {
 template <typename Float>
 struct SavedHead {
   SavedHead(const Shape& shape, Batch batch, Float* memory) : pieces(memory) {
-    normed = pieces.take(int64_t{batch.tokens()} * shape.width);
+    normed = pieces.take(batch.tokens() * shape.width);
     deviation = pieces.take(batch.tokens());
-    dlogits = pieces.take(int64_t{batch.tokens()} * shape.vocabulary);
+    dlogits = pieces.take(batch.tokens() * shape.vocabulary);
   }
   Pieces<Float> pieces;
   Float *normed, *deviation;
@@ -104,7 +104,7 @@ void block_forward(const Shape& shape, Batch batch, const Block<const float>& w,
                    Workspace& work) {
   const SavedBlock<float> saved(shape, batch, saved_memory);
   const Kernels& k = kernels();
-  const int n = batch.tokens(), d = shape.width;
+  const int n = static_cast<int>(batch.tokens()), d = shape.width;
 
   k.norm_forward({n, d, x, w.ln_1_weight, w.ln_1_bias, saved.normed_1, saved.deviation_1, work.narrow});
   k.fill_rows(n, 3 * d, w.attn_bias, saved.qkv);
@@ -125,7 +125,7 @@ void block_backward(const Shape& shape, Batch batch, const Block<const float>& w
                     const Block<float>& g, Workspace& work) {
   const SavedBlock<const float> saved(shape, batch, saved_memory);
   const Kernels& k = kernels();
-  const int n = batch.tokens(), d = shape.width;
+  const int n = static_cast<int>(batch.tokens()), d = shape.width;
   float* const dup = work.wide;
   float* const activated = work.wide_other;
   float* const dqkv = work.wide;
@@ -156,7 +156,7 @@ double head_forward(const Shape& shape, Batch batch, const Head<const float>& w,
                     float* saved_memory, Workspace& work) {
   const SavedHead<float> saved(shape, batch, saved_memory);
   const Kernels& k = kernels();
-  const int n = batch.tokens(), d = shape.width, vocabulary = shape.vocabulary;
+  const int n = static_cast<int>(batch.tokens()), d = shape.width, vocabulary = shape.vocabulary;
   k.norm_forward({n, d, x, w.ln_f_weight, w.ln_f_bias, saved.normed, saved.deviation, work.narrow});
   multiply({n, vocabulary, d, {work.narrow, d}, {w.matrix, d, true}, saved.dlogits, vocabulary});
   const double sum = k.cross_entropy(n, vocabulary, 1.0F / static_cast<float>(n), targets, saved.dlogits);
@@ -166,7 +166,7 @@ double head_forward(const Shape& shape, Batch batch, const Head<const float>& w,
 void head_backward(const Shape& shape, Batch batch, const Head<const float>& w, const float* saved_memory, float* dx,
                    const Head<float>& g, Workspace& work) {
   const SavedHead<const float> saved(shape, batch, saved_memory);
-  const int n = batch.tokens(), d = shape.width, vocabulary = shape.vocabulary;
+  const int n = static_cast<int>(batch.tokens()), d = shape.width, vocabulary = shape.vocabulary;
   multiply({n, d, vocabulary, {saved.dlogits, vocabulary}, {w.matrix, d}, work.gradient, d});
   std::fill_n(dx, int64_t{n} * d, 0.0F);
   kernels().norm_backward({n, d, saved.normed, saved.deviation, w.ln_f_weight, w.ln_f_bias, work.gradient, dx,
@@ -182,12 +182,12 @@ void head_logits(const Shape& shape, const Head<const float>& w, const float* x_
 }
 
 double block_flops(const Shape& shape, Batch batch) {
-  const double n = batch.tokens(), d = shape.width;
+  const double n = static_cast<double>(batch.tokens()), d = shape.width;
   return 2 * n * d * 12 * d + 2 * n * batch.length * 2 * d;
 }
 
 double head_flops(const Shape& shape, Batch batch) {
-  return 2.0 * batch.tokens() * shape.width * shape.vocabulary;
+  return 2.0 * static_cast<double>(batch.tokens()) * shape.width * shape.vocabulary;
 }
 
 }  // namespace gpt

@@ -29,7 +29,10 @@ struct Batch {
   int sequences = 1;
   int length = 1;  // <= Shape::sequence
 
-  int tokens() const { return sequences * length; }
+  // The most tokens that the functions below take.
+  static constexpr int64_t kMostTokens = int64_t{1} << 24;
+
+  int64_t tokens() const { return int64_t{sequences} * length; }
 };
 
 // One block's tensors, in the order in which a unit owns them. Linear weights are [in, out].

@@ -6,9 +6,9 @@
 
 #include <fmt/format.h>
 
-#include "base/text.h"
 #include "random.h"
 #include "reshard/error.h"
+#include "reshard/text.h"
 
 namespace gpt {
 

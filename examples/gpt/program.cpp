@@ -1,13 +1,12 @@
 #include "program.h"
 
 #include <algorithm>
+#include <stdexcept>
 
 #include <fmt/format.h>
 
-#include "base/check.h"
-#include "base/math.h"
-#include "base/text.h"
 #include "reshard/error.h"
+#include "reshard/text.h"
 
 namespace gpt {
 
@@ -19,6 +18,17 @@ namespace {
 
 constexpr int64_t kPromptBytes = 24;
 constexpr int kByteTokens = 256;
+
+// Floats that attention may keep over all blocks: what is above would not be a number of bytes any more.
+constexpr double kMostFloats = 0x1p56;
+
+std::vector<int> divisors(int n) {
+  std::vector<int> all;
+  for (int by = 1; by <= n; ++by) {
+    if (n % by == 0) all.push_back(by);
+  }
+  return all;
+}
 
 int ranks_of(const Job& job) {
   return std::max(1, job.mesh.ranks);
@@ -46,7 +56,9 @@ void Program::declare(reshard::Tables& tables) {
             .choices = {"root", "split"}});
   tables.emplace_back("data", "What is learnt.");
   tables.back().key("path", &path_,
-                    {.doc = "a file or folder of text; also --data PATH", .path = reshard::PathKind::file});
+                    {.doc = "a file or folder of text, by default the compiler's headers; also --data PATH",
+                     .path = reshard::PathKind::file,
+                     .not_empty = true});
 }
 
 std::vector<Program::Flag> Program::flags() {
@@ -58,7 +70,7 @@ std::vector<Program::Flag> Program::flags() {
 
 void Program::check_shape(const Job& job) const {
   if (shape_.width % shape_.heads != 0) {
-    const std::vector<int> fitting = reshard::base::divisors(shape_.width);
+    const std::vector<int> fitting = divisors(shape_.width);
     throw Error(ErrorCode::config, fmt::format("heads = {} does not divide width = {}", shape_.heads, shape_.width),
                 where(job, "model.heads", "model.width"),
                 fmt::format("heads can be {}", reshard::base::list_text(fitting)));
@@ -69,10 +81,24 @@ void Program::check_shape(const Job& job) const {
   }
 }
 
+// All in 64 bits and fp64, before anything is computed from the sizes.
+void Program::check_size(const Job& job, int64_t sequences) const {
+  const int64_t tokens = sequences * shape_.sequence;
+  const double scores = static_cast<double>(tokens) * shape_.sequence * shape_.heads * shape_.layers;
+  if (tokens <= Batch::kMostTokens && scores <= kMostFloats) return;
+  throw Error(ErrorCode::config,
+              fmt::format("a micro-batch of {} tokens is too large for this model", reshard::base::count_text(tokens)),
+              where(job, "train.global_batch", "model.sequence"),
+              "lower train.global_batch or model.sequence, or raise mesh.ranks or train.microbatches");
+}
+
 Batch Program::micro_batch_of(const Job& job) const {
   const int64_t parts = int64_t{ranks_of(job)} * job.train.microbatches;
-  RESHARD_CHECK(job.train.global_batch % parts == 0, "a job whose batch does not divide is refused before");
-  return {static_cast<int>(job.train.global_batch / parts), shape_.sequence};
+  if (job.train.global_batch % parts != 0)
+    throw std::logic_error("a job whose batch does not divide is refused before");
+  const int64_t sequences = job.train.global_batch / parts;
+  check_size(job, sequences);
+  return {static_cast<int>(sequences), shape_.sequence};
 }
 
 void Program::open_text(const Job& job) {
@@ -81,11 +107,8 @@ void Program::open_text(const Job& job) {
                 job.where("model.vocabulary"), "set it to 256");
   }
   if (!data_.empty()) path_ = data_;
-  const std::string place = data_.empty() ? job.where("data.path") : "--data";
-  if (path_.empty()) {
-    throw Error(ErrorCode::config, "data.path is not given", job.file,
-                "name a file or folder of text there, or with --data");
-  }
+  std::string place = data_.empty() ? job.where("data.path") : "--data";
+  if (place == "default") place = "data.path, as it is by default";
   auto text = std::make_unique<const Text>(
       path_, place, Text::Needs{.length = shape_.sequence + 1, .ranks = ranks_of(job), .seed = job.train.seed});
   setup_.prompt = text->prompt(std::min<int64_t>(kPromptBytes, shape_.sequence));

@@ -29,13 +29,15 @@ class Program final : public reshard::Program {
 
  private:
   void check_shape(const reshard::Job& job) const;
+  void check_size(const reshard::Job& job, int64_t sequences) const;
   Batch micro_batch_of(const reshard::Job& job) const;
   void open_files(const reshard::Job& job);
   void open_text(const reshard::Job& job);
 
   Shape shape_;
-  std::string units_ = "root", path_;  // [model] units, [data] path
-  std::string from_, tokens_, data_;   // flags
+  std::string units_ = "root";             // [model] units
+  std::string path_ = "/usr/include/c++";  // [data] path: text that any machine with a C++ compiler has
+  std::string from_, tokens_, data_;       // flags
   Setup setup_;
   std::vector<std::pair<std::string, std::string>> facts_;
 };

@@ -12,8 +12,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "base/text.h"
 #include "reshard/error.h"
+#include "reshard/text.h"
 
 namespace gpt {
 
@@ -35,6 +35,15 @@ int64_t dtype_bytes(const std::string& dtype) {
   return 0;  // a dtype that this reader does not know: its size is not checked, and nobody can ask for it
 }
 
+// Bytes of a tensor as its header says; -1 for an extent below zero and for what no file can hold.
+int64_t bytes_of(const Safetensors::Tensor& tensor) {
+  int64_t bytes = dtype_bytes(tensor.dtype);
+  for (const int64_t extent : tensor.shape) {
+    if (extent < 0 || __builtin_mul_overflow(bytes, extent, &bytes)) return -1;
+  }
+  return bytes;
+}
+
 bool fits(std::span<const int64_t> wanted, std::span<const int64_t> shape) {
   if (wanted.size() != shape.size()) return false;
   for (std::size_t i = 0; i < shape.size(); ++i) {
@@ -54,14 +63,14 @@ std::string shape_text(std::span<const int64_t> shape) {
 }
 
 Safetensors::Safetensors(std::string path) : path_(std::move(path)) {
-  file_ = open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+  file_ = open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // so that a FIFO is refused, not waited for
   if (file_ < 0) {
     throw Error(ErrorCode::data, fmt::format("the file cannot be opened: {}", std::strerror(errno)), path_);
   }
   try {
     struct stat status {};
     if (fstat(file_, &status) != 0 || !S_ISREG(status.st_mode)) {
-      throw Error(ErrorCode::data, "not a regular file", path_);
+      throw Error(ErrorCode::data, "not a regular file", path_, "give the path of a .safetensors file");
     }
     size_ = status.st_size;
     read_header();
@@ -104,10 +113,10 @@ void Safetensors::read_header() {
     } catch (const nlohmann::json::exception&) {
       throw Error(ErrorCode::data, fmt::format("tensor \"{}\" has no dtype, shape and data_offsets", name), path_);
     }
-    int64_t bytes = dtype_bytes(tensor.dtype);
-    for (const int64_t extent : tensor.shape) bytes *= extent;
-    const bool sized = dtype_bytes(tensor.dtype) == 0 || bytes == tensor.end - tensor.begin;
-    if (!sized || tensor.begin < 0 || tensor.end < tensor.begin) {
+    const bool placed = tensor.begin >= 0 && tensor.end >= tensor.begin;
+    const int64_t bytes = bytes_of(tensor);
+    const bool known = dtype_bytes(tensor.dtype) != 0;
+    if (!placed || bytes < 0 || (known && bytes != tensor.end - tensor.begin)) {
       throw Error(ErrorCode::data,
                   fmt::format("tensor \"{}\" of {} {} cannot lie at bytes {} to {}", name, tensor.dtype,
                               shape_text(tensor.shape), tensor.begin, tensor.end),
@@ -116,7 +125,7 @@ void Safetensors::read_header() {
     if (tensor.end > size_ - data) {
       throw Error(ErrorCode::data,
                   fmt::format("the file is cut off: tensor \"{}\" ends at byte {}, the file at {}", name,
-                              data + tensor.end, size_),
+                              static_cast<uint64_t>(data) + static_cast<uint64_t>(tensor.end), size_),
                   path_, "copy the file again");
     }
     tensor.begin += data;

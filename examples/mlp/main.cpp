@@ -14,26 +14,26 @@ static float noise(uint64_t seed, uint64_t place) {
   return static_cast<float>(z >> 40U) * 0x1p-23F - 1.0F;
 }
 
-static void products(int n, int in, int out, auto visit) {  // of x[n, in] · w[in, out] = y[n, out], by their places
-  for (int k = 0; k < n * in; ++k)
-    for (int o = 0; o < out; ++o) visit(k, k % in * out + o, k / in * out + o);
+static void products(int64_t n, int64_t in, int64_t out, auto visit) {  // places in x[n, in] · w[in, out] = y[n, out]
+  for (int64_t k = 0; k < n * in; ++k)
+    for (int64_t o = 0; o < out; ++o) visit(k, k % in * out + o, k / in * out + o);
 }
-static void affine(const View& unit, const float* x, int in, float* y, int out, int n) {
-  for (int k = 0; k < n * out; ++k) y[k] = unit.parameter(1)[k % out];
-  products(n, in, out, [=, w = unit.parameter(0)](int xk, int wk, int yk) { y[yk] += x[xk] * w[wk]; });
+static void affine(const View& unit, const float* x, int64_t in, float* y, int64_t out, int64_t n) {
+  for (int64_t k = 0; k < n * out; ++k) y[k] = unit.parameter(1)[k % out];
+  products(n, in, out, [=, w = unit.parameter(0)](int64_t xk, int64_t wk, int64_t yk) { y[yk] += x[xk] * w[wk]; });
 }
-static void affine_backward(const View& unit, const float* x, int in, float* dx, const float* dy, int out, int n) {
-  for (int k = 0; k < n * out; ++k) unit.gradient(1)[k % out] += dy[k];
+static void affine_back(const View& u, const float* x, int64_t in, float* dx, const float* dy, int64_t out, int64_t n) {
+  for (int64_t k = 0; k < n * out; ++k) u.gradient(1)[k % out] += dy[k];
   std::fill_n(dx, n * in, 0.0F);
-  products(n, in, out, [=, w = unit.parameter(0), dw = unit.gradient(0)](int xk, int wk, int yk) {
+  products(n, in, out, [=, w = u.parameter(0), dw = u.gradient(0)](int64_t xk, int64_t wk, int64_t yk) {
     dw[wk] += x[xk] * dy[yk];
     dx[xk] += w[wk] * dy[yk];
   });
 }
 
 struct Settings {
-  int layers = 3, width = 32, batch = 1;  // batch: of one micro-batch on one rank
-  int inputs(int layer) const { return layer == 0 ? 2 : width; }
+  int64_t layers = 3, width = 32, batch = 1;  // batch: of one micro-batch on one rank
+  int64_t inputs(int layer) const { return layer == 0 ? 2 : width; }
 };
 
 struct Steps : Trainer {
@@ -53,14 +53,14 @@ struct Steps : Trainer {
     const double loss = forward(runtime, part * mlp.batch);
     float *dy = flows[0].floats(), *dx = flows[1].floats();
     runtime.backward(kRoot, [&](const View& head) {
-      for (int r = 0; r < mlp.batch; ++r) dy[r] *= 2.0F / static_cast<float>(mlp.batch);
-      affine_backward(head, x.back().floats(), mlp.width, dx, dy, 1, mlp.batch);
-      for (int l = mlp.layers - 1; l >= 0; --l)
+      for (int64_t r = 0; r < mlp.batch; ++r) dy[r] *= 2.0F / static_cast<float>(mlp.batch);
+      affine_back(head, x.back().floats(), mlp.width, dx, dy, 1, mlp.batch);
+      for (int l = static_cast<int>(mlp.layers) - 1; l >= 0; --l)
         runtime.backward(Unit{l + 1}, [&](const View& layer) {
           std::swap(dx, dy);
           const Buffer y = std::move(x[l + 1]);
-          for (int k = 0; k < mlp.batch * mlp.width; ++k) dy[k] *= 1 - y.floats()[k] * y.floats()[k];
-          affine_backward(layer, x[l].floats(), mlp.inputs(l), dx, dy, mlp.width, mlp.batch);
+          for (int64_t k = 0; k < mlp.batch * mlp.width; ++k) dy[k] *= 1 - y.floats()[k] * y.floats()[k];
+          affine_back(layer, x[l].floats(), mlp.inputs(l), dx, dy, mlp.width, mlp.batch);
         });
     });
     return loss;
@@ -68,7 +68,7 @@ struct Steps : Trainer {
   // The mean squared error of the points from place `first` on; each point's error is left in flows[0].
   double forward(Runtime& runtime, int64_t first) {
     float *points = x[0].floats(), *errors = flows[0].floats();
-    for (int i = 0; i < 2 * mlp.batch; ++i) points[i] = noise(seed + 1, 2 * first + i);
+    for (int64_t i = 0; i < 2 * mlp.batch; ++i) points[i] = noise(seed + 1, 2 * first + i);
     runtime.forward(kRoot, [&](const View& head) {
       for (int l = 0; l < mlp.layers; ++l)
         runtime.forward(Unit{l + 1}, [&](const View& layer) {
@@ -78,8 +78,8 @@ struct Steps : Trainer {
         });
       affine(head, x.back().floats(), mlp.width, errors, 1, mlp.batch);
     });
-    for (int r = 0; r < mlp.batch; ++r) errors[r] -= std::sin(3 * points[2 * r]) * std::cos(3 * points[2 * r + 1]);
-    return std::inner_product(errors, errors + mlp.batch, errors, 0.0) / mlp.batch;
+    for (int64_t r = 0; r < mlp.batch; ++r) errors[r] -= std::sin(3 * points[2 * r]) * std::cos(3 * points[2 * r + 1]);
+    return std::inner_product(errors, errors + mlp.batch, errors, 0.0) / static_cast<double>(mlp.batch);
   }
   const uint64_t seed;
   const Settings mlp;
@@ -96,7 +96,7 @@ struct Mlp : Program {
     table.key("layers", &mlp.layers, {.min = 1, .max = 1000}).key("width", &mlp.width, {.min = 2, .max = 4096});
   }
   Model model(const Job& job, const Tables&) override {
-    mlp.batch = static_cast<int>(job.train.global_batch / (std::max(1, job.mesh.ranks) * job.train.microbatches));
+    mlp.batch = job.train.global_batch / (int64_t{std::max(1, job.mesh.ranks)} * job.train.microbatches);
     const int64_t width = mlp.width, saved = width * mlp.batch * 4;
     Model perceptron({.name = "head", .parameters = {{"head.weight", {width, 1}}, {"head.bias", {1}, false}}});
     for (int l = 0; l < mlp.layers; ++l) {

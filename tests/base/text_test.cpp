@@ -1,6 +1,6 @@
 // Texts that people read keep three significant digits, and what is written for a byte count reads back to it.
 
-#include "base/text.h"
+#include "reshard/text.h"
 
 #include <cstdint>
 #include <cstdlib>

@@ -24,7 +24,7 @@ struct Seconds {
 
 // The linear layers and the head, forward and backward; attention's own products count as the pass's.
 void bare_products(const gpt::Shape& shape, gpt::Batch batch, float* memory) {
-  const int n = batch.tokens(), d = shape.width;
+  const int n = static_cast<int>(batch.tokens()), d = shape.width;
   const int64_t most =
       std::max(int64_t{n} * std::max(4 * d, shape.vocabulary), int64_t{d} * std::max(4 * d, shape.vocabulary));
   float *x = memory, *w = memory + most, *y = memory + 2 * most;
@@ -53,7 +53,7 @@ std::vector<Seconds> measure(const gpt::Shape& shape, gpt::Batch batch, int turn
     inputs.push_back(i * 7 % shape.vocabulary);
     targets.push_back(i * 11 % shape.vocabulary);
   }
-  const int64_t most = int64_t{std::max(batch.tokens(), shape.width)} * std::max(4 * shape.width, shape.vocabulary);
+  const int64_t most = std::max<int64_t>(batch.tokens(), shape.width) * std::max(4 * shape.width, shape.vocabulary);
   const gpt::Floats memory(3 * most);
   std::vector<Seconds> all;
   for (int turn = 0; turn <= turns; ++turn) {

@@ -14,9 +14,9 @@
 #include <memory>
 #include <vector>
 
-#include "base/text.h"
 #include "comm/local/local.h"
 #include "memory/pool.h"
+#include "reshard/text.h"
 #include "tests/bench/team.h"
 
 namespace reshard::bench {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "cli/command.h"
 #include "tests/cli/run_app.h"
 
 namespace reshard::cli {
@@ -150,9 +151,9 @@ TEST(Train, ARunThatFailsWritesWhatIsKnown) {
     const char* err;
     std::size_t steps;
   };
-  for (const Case& one : {Case{"throw", 1, "toy: the toy broke\n", 2},
+  for (const Case& one : {Case{"throw", 1, "toy: rank 1 failed: the toy broke\n", 2},
                           Case{"error", 2, "toy: toy.bin: the toy has no data left (give it more)\n", 2},
-                          Case{"unknown", 1, "toy: an exception of an unknown type\n", 2},
+                          Case{"unknown", 1, "toy: rank 1 failed: an exception of an unknown type\n", 2},
                           Case{"validation", 1,
                                "toy: the validation loss is nan after 3 steps (lower [optimizer] lr, set clip_norm, or "
                                "look at the validation data)\n",
@@ -169,6 +170,49 @@ TEST(Train, ARunThatFailsWritesWhatIsKnown) {
     EXPECT_FALSE(out.at("error").at("what").get<std::string>().empty());
     EXPECT_TRUE(out.contains("plan") && out.contains("job") && out.contains("traffic") && out.contains("memory"));
   }
+}
+
+TEST(Train, AFillThatFailsHasTakenNoTime) {
+  Toy toy;
+  toy.failure = "fill";
+  const Folder folder;
+  expect_failure(run_app(toy, {"train", folder.write("job.toml", job_text()), "--json", folder.file("run.json")}), 1,
+                 "toy: the toy cannot be filled\n");
+  const json out = json_of(folder.file("run.json"));
+  EXPECT_EQ(out.at("time").at("seconds"), 0.0);
+  EXPECT_EQ(out.at("error").at("what"), "the toy cannot be filled");
+}
+
+TEST(Train, AFileThatCannotBeWrittenLeavesTheRunItsOwnError) {
+  Toy toy;
+  const Folder folder;
+  const std::string job = folder.write("job.toml", job_text());
+  const std::string full = "/dev/full: cannot write the JSON: the disk may be full\n";
+  expect_failure(run_app(toy, {"train", job, "--json", "/dev/full"}), 1, "toy: " + full);
+  toy.failure = "error";
+  const AppRun run = run_app(toy, {"train", job, "--json", "/dev/full"});
+  expect_failure(run, 2, "toy: toy.bin: the toy has no data left (give it more)\n");
+  EXPECT_TRUE(run.out.ends_with("\n" + full)) << run.out;
+}
+
+TEST(Train, NoStepsIsARunToo) {
+  Toy toy;
+  const Folder folder;
+  const std::string job = folder.write("job.toml", job_text()), file = folder.file("run.json");
+  const AppRun run = run_app(toy, {"train", job, "--set", "train.steps=0", "--json", file});
+  EXPECT_EQ(run.code, 0) << run.err;
+  for (const char* part :
+       {"\nno step was finished\n", "\ntraffic, first rank", "\npeak of the fullest rank", "\nsample\n"})
+    EXPECT_NE(run.out.find(part), std::string::npos) << part << " in\n" << run.out;
+  const json out = json_of(file);
+  EXPECT_EQ(out.at("steps"), json::array());
+  EXPECT_EQ(out.at("validation"), json::array());
+  EXPECT_EQ(out.at("time").at("samples_per_second"), 0.0);
+  EXPECT_EQ(out.at("report").at("steps"), 0);
+  const AppRun both = run_app(toy, {"compare", file, file, "--json", folder.file("both.json")});
+  EXPECT_EQ(both.code, 0) << both.err;
+  EXPECT_NE(both.out.find("\nlast loss                 -         -               -\n"), std::string::npos) << both.out;
+  EXPECT_TRUE(json_of(folder.file("both.json")).at("runs").at(0).at("last_loss").is_null());
 }
 
 TEST(Train, NoNumberIsAnErrorAtItsStep) {
@@ -197,6 +241,19 @@ TEST(PrintJob, ReadsBackToItself) {
     const AppRun again = run_app(toy, {command, folder.write("again.toml", first.out), "--print-job"});
     EXPECT_EQ(again.out, first.out);
   }
+}
+
+TEST(PrintJob, JsonHoldsTheJobToo) {
+  Toy toy;
+  const Folder folder;
+  const std::string job = folder.write("job.toml", job_text());
+  const AppRun run = run_app(toy, {"train", job, "--print-job", "--steps", "9", "--json", folder.file("job.json")});
+  EXPECT_EQ(run.code, 0) << run.err;
+  const json out = json_of(folder.file("job.json"));
+  EXPECT_EQ(out.at("job").at("train").at("steps"), 9);
+  EXPECT_EQ(out["job"].at("toml"), run.out);
+  const AppRun alone = run_app(toy, {"train", job, "--print-job", "--steps", "9", "--json", "-"});
+  EXPECT_EQ(json::parse(alone.out), out);
 }
 
 TEST(Explain, ShowsEverythingAndThenTheBudgetsVerdict) {
@@ -238,6 +295,53 @@ TEST(Explain, ArmsOfTheSamePlanAreCalledThat) {
   const json arms = json_of(folder.file("arms.json")).at("arms");
   EXPECT_EQ(arms.at(1).at("same_plan_as"), "zero3");
   EXPECT_FALSE(arms.at(2).contains("same_plan_as"));
+}
+
+// The plugins of a job stand in the folders that it names; nothing else of the job need be this program's.
+TEST(Plugins, ListSearchesTheFoldersOfAJob) {
+  Toy toy;
+  const Folder folder;
+  const std::string mine = RESHARD_BINARY_DIR "/tests/cli/plugins";
+  const std::string job =
+      folder.write("job.toml", "[plugins]\npath = [\"" + mine + "\"]\n[model]\nof = \"another program\"\n");
+  const auto names = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), {"--json", "-"});
+    const AppRun run = run_app(toy, arguments);
+    EXPECT_EQ(run.code, 0) << run.err;
+    std::vector<std::string> out;
+    const json listed = json::parse(run.out);
+    for (const json& one : listed.at("strategies")) out.push_back(one.at("name"));
+    return out;
+  };
+  const std::vector<std::string> without = names({"plugins", "list"}), with = names({"plugins", "list", job});
+  EXPECT_EQ(std::find(without.begin(), without.end(), "moody"), without.end());
+  ASSERT_FALSE(with.empty());
+  EXPECT_EQ(with.front(), "moody");  // the job's folders come first
+  EXPECT_EQ(with.size(), without.size() + 1);
+  expect_failure(run_app(toy, {"plugins", "list", folder.file("none.toml")}), 2,
+                 "toy: " + folder.file("none.toml") + ": cannot read the job file (check the path)\n");
+  expect_failure(
+      run_app(toy, {"plugins", "list", folder.write("bad.toml", "[plugins]\npaths = []\n")}), 2,
+      "toy: " + folder.file("bad.toml") + ":2:1: unknown key \"paths\" in [plugins] (did you mean \"path\"?)\n");
+}
+
+TEST(Plugins, AreNotReadForACommandThatShowsNone) {
+  int asked = 0;
+  Face face;
+  face.name = "toy";
+  face.installed = [&asked] { return ++asked, std::vector<std::string>(); };
+  const auto run = [&](std::vector<std::string> arguments) {
+    std::vector<char*> argv;
+    for (std::string& argument : arguments) argv.push_back(argument.data());
+    testing::internal::CaptureStdout();
+    EXPECT_EQ(run_command(static_cast<int>(argv.size()), argv.data(), face, nullptr), 0);
+    testing::internal::GetCapturedStdout();
+  };
+  run({"toy", "--version"});
+  run({"toy", "plugins", "describe", "zero3"});
+  EXPECT_EQ(asked, 0);
+  run({"toy", "--help"});
+  EXPECT_EQ(asked, 1);
 }
 
 TEST(BadInput, IsOneLineAndAnExitCode) {

@@ -14,7 +14,7 @@ Face face() {
   face.typed = "bin/toy";
   face.summary = "learns nothing";
   face.default_job = "toy.toml";
-  face.strategies = {"north", "south", "east", "west"};
+  face.installed = [] { return std::vector<std::string>{"north", "south", "east", "west"}; };
   return face;
 }
 
@@ -121,12 +121,72 @@ TEST(CommandLine, ErrorsSayWhatToType) {
   EXPECT_EQ(error_of({"plugins"}), line + "no command of plugins is given (list or describe; see toy plugins --help)");
   EXPECT_EQ(error_of({"plugins", "lsit"}), line + "unknown command lsit (did you mean list?)");
   EXPECT_EQ(error_of({"plugins", "describe"}), line + "no strategy is named (toy plugins list shows them)");
-  EXPECT_EQ(error_of({"plugins", "list", "x"}), line + "\"x\" is one argument too many (see toy plugins list --help)");
+  EXPECT_EQ(error_of({"plugins", "list", "x", "y"}),
+            line + "\"y\" is one argument too many (see toy plugins list --help)");
+  EXPECT_EQ(error_of({"explain", "--strategies", "north,south", "--strategy", "east"}),
+            line + "--strategy and --strategies both say what to explain (give one of them)");
+  EXPECT_EQ(error_of({"explain", "--strategies", "north,"}),
+            line + "--strategies has an empty name in \"north,\" (write the names with one comma between two)");
   Face tool = face();
   tool.name = "reshard";
   tool.has_model = false;
   EXPECT_EQ(error_of({"train"}, tool), line + "unknown command train (see reshard --help)");
   EXPECT_EQ(error_of({}, tool), line + "no command is given (see reshard --help)");
+}
+
+// A shell variable that is not set leaves an empty word. It is not as if nothing had been typed.
+TEST(CommandLine, AnEmptyValueIsAnErrorOfItsOption) {
+  for (const char* option : {"--ranks", "--steps", "--strategy", "--set", "--unit", "--json"})
+    EXPECT_EQ(error_of({"train", option, ""}),
+              std::string("command line: ") + option + " is given an empty value (name a value, or leave it out)");
+  for (const char* option : {"--ranks", "--steps", "--strategies", "--blocks", "--block-steps", "--json"})
+    EXPECT_EQ(error_of({"compare", option, ""}),
+              std::string("command line: ") + option + " is given an empty value (name a value, or leave it out)");
+  EXPECT_EQ(error_of({"explain", "--strategies", ""}),
+            "command line: --strategies is given an empty value (name a value, or leave it out)");
+  EXPECT_EQ(error_of({"train", ""}), "command line: JOB is given an empty value (name a value, or leave it out)");
+  EXPECT_EQ(error_of({"plugins", "list", "--json", ""}),
+            "command line: --json is given an empty value (name a value, or leave it out)");
+}
+
+TEST(CommandLine, TwoFinishedRunsTakeNoOptionOfAJob) {
+  for (const std::vector<std::string>& option : {std::vector<std::string>{"--strategies", "north,south"},
+                                                 {"--set", "train.steps=3"},
+                                                 {"--unit", "root:reduce=each"},
+                                                 {"--ranks", "2"},
+                                                 {"--steps", "20"},
+                                                 {"--blocks", "2"},
+                                                 {"--block-steps", "3"},
+                                                 {"--reshard-after-forward"},
+                                                 {"--no-reshard-after-forward"},
+                                                 {"--print-job"}}) {
+    std::vector<std::string> arguments{"compare", "a.json", "b.json"};
+    arguments.insert(arguments.end(), option.begin(), option.end());
+    EXPECT_EQ(error_of(arguments), "command line: " + option.front() +
+                                       " does nothing for two finished runs (leave it out; only --json goes with two "
+                                       "files, see toy compare --help)");
+  }
+  EXPECT_EQ(parse({"compare", "a.json", "b.json", "--json", "c.json"}, face()).json, "c.json");
+}
+
+TEST(CommandLine, PluginsListTakesAJob) {
+  EXPECT_EQ(parse({"plugins", "list", "a.toml"}, face()).files, std::vector<std::string>{"a.toml"});
+}
+
+// Asking which strategies are installed reads every one of them.
+TEST(CommandLine, OnlyHelpAsksWhatIsInstalled) {
+  int asked = 0;
+  Face counting = face();
+  counting.installed = [&asked] {
+    ++asked;
+    return std::vector<std::string>{"north", "south"};
+  };
+  parse({"--version"}, counting);
+  parse({"train", "a.toml", "--strategy", "north"}, counting);
+  parse({"plugins", "list"}, counting);
+  EXPECT_EQ(asked, 0);
+  EXPECT_NE(parse({"--help"}, counting).help.find("--strategies north,south"), std::string::npos);
+  EXPECT_EQ(asked, 1);
 }
 
 // Every option that some parse accepts stands in the help of its command, with a line of its own.

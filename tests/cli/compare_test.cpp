@@ -61,6 +61,36 @@ TEST(Compare, TablesAndTheNextThingToTry) {
     EXPECT_NE(text.find(part), std::string::npos) << part << " in\n" << text;
 }
 
+// An arm runs with its own options and no other arm's: traffic and peaks tell, and a run of its own has the same plan.
+TEST(Compare, VariantsOfOneStrategyKeepTheirOptionsApart) {
+  Toy toy;
+  const Folder folder;
+  const std::string job = folder.write(
+      "job.toml",
+      job_text("[[strategy.variant]]\nname = \"deep\"\nplugin = \"zero3\"\noptions = { prefetch_forward = 2, "
+               "prefetch_backward = 2 }\n[[strategy.variant]]\nname = \"lean\"\nplugin = \"zero3\"\noptions = { "
+               "prefetch_forward = 0 }\n"));
+  ASSERT_EQ(run_app(toy, {"train", job, "--json", folder.file("alone.json")}).code, 0);
+  const json alone = json_of(folder.file("alone.json"));
+  for (const char* order : {"deep,zero3,lean", "zero3,deep,lean", "lean,deep,zero3"}) {
+    const AppRun run = run_app(toy, {"compare", job, "--strategies", order, "--blocks", "2", "--block-steps", "2",
+                                     "--json", folder.file("out.json")});
+    ASSERT_EQ(run.code, 0) << run.err;
+    std::vector<std::string> hashes;
+    const json out = json_of(folder.file("out.json"));
+    for (const json& arm : out.at("arms")) {
+      hashes.push_back(arm.at("plan_hash"));
+      EXPECT_EQ(arm.at("memory").at("predicted").at("total"), arm["memory"].at("measured").at("total")) << arm;
+      if (arm.at("name") == "zero3") {
+        EXPECT_EQ(arm["plan_hash"], alone.at("plan").at("hash"));
+        EXPECT_EQ(arm["memory"]["measured"]["total"], alone.at("memory").at("measured").at("total"));
+      }
+    }
+    std::sort(hashes.begin(), hashes.end());
+    EXPECT_EQ(std::unique(hashes.begin(), hashes.end()), hashes.end()) << order;
+  }
+}
+
 TEST(Compare, TwoFinishedRunsAreUnpaired) {
   Toy toy;
   const Folder folder;

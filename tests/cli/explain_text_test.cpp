@@ -44,7 +44,8 @@ TEST(ExplainText, LongRunsOfTheSameShareARow) {
       "  unit                         bytes  shard  after_forward  after_backward  reduce  prefetch forward  backward\n"
       "  root                           0 B    0 B  -              -               -                      -         -\n"
       "  h.0 … h.10 (11 units, each)  1 KiB  512 B  free           free            each                   1         1\n"
-      "  h.11                         1 KiB  512 B  keep           free            each                   1         1\n");
+      "  h.11                         1 KiB  512 B  keep           free            each                   1         "
+      "1\n");
 }
 
 TEST(ExplainText, EachValueIsCreditedToWhoDecidedIt) {

@@ -112,6 +112,19 @@ TEST(Mlp, SaysWhatIsWrongAtOnce) {
   }
 }
 
+// Bytes of a batch that no 32-bit number counts.
+TEST(Mlp, ActivationsGrowWithTheBatch) {
+  const auto activations = [](const std::string& batch) {
+    const AppRun run = Child({kBin + "mlp", "explain", kJob, "--ranks", "1", "--set", "train.microbatches=1", "--set",
+                              "train.global_batch=" + batch, "--json", "-"})
+                           .wait();
+    EXPECT_EQ(run.code, 0) << run.err;
+    const json out = json::parse(run.out);
+    return out.at("plan").at("predicted_peak").at("by_category").at("activations").get<int64_t>();
+  };
+  EXPECT_EQ(activations("1000000000"), 1'000'000 * activations("1000"));
+}
+
 TEST(Mlp, ASignalEndsAllRanksAfterTheRunningStep) {
   for (const int number : {SIGINT, SIGTERM}) {
     const Folder folder;

@@ -18,6 +18,7 @@ class ToyTrainer : public Trainer {
   explicit ToyTrainer(const std::string& failure) : failure_(failure) {}
 
   void fill(Runtime& runtime) override {
+    if (failure_ == "fill") throw Error(ErrorCode::rank_failed, "the toy cannot be filled");
     runtime.fill([](std::string_view, int64_t offset, std::span<float> values) {
       for (std::size_t i = 0; i < values.size(); ++i)
         values[i] = 0.01F * static_cast<float>(offset + static_cast<int64_t>(i) + 1);
@@ -69,7 +70,7 @@ class ToyTrainer : public Trainer {
 
 class Toy : public Program {
  public:
-  std::string failure;  // "", "throw", "error", "unknown", "validation"
+  std::string failure;  // "", "fill", "throw", "error", "unknown", "validation"
   std::string data;     // a flag of the toy's own
   int64_t depth = 2;    // of its table
 

@@ -77,11 +77,11 @@ TEST(TrainText, APlainRunShowsAboutTwentyRowsAndItsLast) {
 }
 
 TEST(TrainText, SwitchesSayWhatMoved) {
-  StrategySwitch change{100, "job.toml:9:1", {"south", "cafe", false, false, 0, 0.002}};
+  StrategySwitch change{100, "job.toml:9:1", {"south", "cafe", false, false, 0, 0, 0.002}};
   EXPECT_EQ(switch_text(change), "after 100 steps: south (nothing moved), 2 ms");
   change.result.same_plan = true;
   EXPECT_EQ(switch_text(change), "after 100 steps: south (the same plan, nothing changed), 2 ms");
-  change.result = {"south", "cafe", false, true, 2048, 0.5};
+  change.result = {"south", "cafe", false, true, 2048, 4096, 0.5};
   change.steps_done = 1;
   EXPECT_EQ(switch_text(change), "after 1 step: south (re-laid, 2 KiB received per rank), 500 ms");
 }

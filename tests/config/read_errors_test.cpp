@@ -1,6 +1,8 @@
 // What a wrong job file is told: the whole text of every kind of error, its place included.
 // Each case is a text and the sentence it must give; the cases stand below the one body.
 
+#include <sys/stat.h>
+
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -220,13 +222,22 @@ INSTANTIATE_TEST_SUITE_P(
             R"(job.toml:1:15: unknown key "é" in [optimizer] (it has name, lr, betas, eps, momentum, weight_decay and )"
             R"(clip_norm))"}));
 
-TEST(ReadFile, MissingFolderAndUnreadable) {
+TEST(ReadFile, WhatIsNoJobFile) {
   EXPECT_EQ(error_of([] { read_job("no/such.toml"); }), "no/such.toml: there is no such job file (check the path)");
   const std::string folder = testing::TempDir() + "reshard_read_folder";
   std::filesystem::create_directories(folder);
   EXPECT_EQ(error_of([&] { read_job(folder); }),
             folder + ": the job file is a folder (give the path of a TOML file in it)");
-  EXPECT_EQ(error_of([] { read_job("/dev/zero"); }), "/dev/zero: the job file has more than 16 MiB (check the path)");
+  const std::string large = folder + "/large.toml", fifo = folder + "/fifo.toml";
+  std::ofstream(large).close();
+  std::filesystem::resize_file(large, (std::size_t{16} << 20) + 1);
+  EXPECT_EQ(error_of([&] { read_job(large); }), large + ": the job file has more than 16 MiB (check the path)");
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);  // nobody writes to it: opened as a file is, it would be waited for
+  EXPECT_EQ(error_of([&] { read_job(fifo); }),
+            fifo + ": the job file is not a regular file (give the path of a TOML file)");
+  EXPECT_EQ(error_of([] { read_job("/dev/zero"); }),
+            "/dev/zero: the job file is not a regular file (give the path of a TOML file)");
+  std::filesystem::remove_all(folder);
   EXPECT_EQ(error_of([] { read_job("/etc/passwd/x"); }), "/etc/passwd/x: cannot read the job file: Not a directory");
 }
 

@@ -9,7 +9,7 @@
 
 #include <gtest/gtest.h>
 
-#include "base/text.h"
+#include "reshard/text.h"
 #include "tests/config/program.h"
 
 namespace reshard {

@@ -1,15 +1,15 @@
-// What the documents show is what the programs do: every command of a `console` block in a Markdown file is run from the
-// repository's root, and its output must be the block's.
+// What the documents show is what the programs do: every command of a `console` block in a Markdown file is run from
+// the repository's root, and its output must be the block's.
 //
 //   ```console
 //   $ build/bin/reshard plugins list
 //   name   version  …
 //   ```
 //
-// Numbers, and the units that go with them, may differ (a machine's speed, a file's size): they are compared as "a number". `…` stands for any
-// text within a line, a line of `…` alone for any number of lines, none included. `# exit 2` as a block's last line is
-// the exit status; without it, it is 0. A `console` block that must not be run here (it installs, it takes minutes) is
-// fenced as `sh` instead, and then it shows no output.
+// Numbers, and the units that go with them, may differ (a machine's speed, a file's size): they are compared as "a
+// number". `…` stands for any text within a line, a line of `…` alone for any number of lines, none included. `# exit
+// 2` as a block's last line is the exit status; without it, it is 0. A `console` block that must not be run here (it
+// installs, it takes minutes) is fenced as `sh` instead, and then it shows no output.
 
 #include <sys/wait.h>
 
@@ -79,12 +79,14 @@ std::vector<Command> all_commands() {
   return all;
 }
 
-// Numbers with their units become "#", runs of blanks one blank: tables keep their shape, not their widths.
+// Numbers with their units become "#", runs of blanks one blank: tables keep their shape, not their widths. A digit
+// inside a word (zero3, h.0) is no number.
 std::string shape_of(std::string line) {
-  static const std::regex number(R"([+-]?[0-9][0-9,]*(\.[0-9]+)?(e[+-]?[0-9]+)?( ?(µs|ms|s|min|B|KiB|MiB|GiB|M|k)\b)?)");
+  static const std::regex number(
+      R"((^|[^A-Za-z0-9_.])[+-]?[0-9][0-9,]*(\.[0-9]+)?(e[+-]?[0-9]+)?( ?(µs|ms|s|min|B|KiB|MiB|GiB|M|k)\b)?)");
   static const std::regex hash(R"(\b[0-9a-f]{16}\b)"), blanks(R"(\s+)"), dashes(R"(#( #)+)");
   line = std::regex_replace(line, hash, "HASH");
-  line = std::regex_replace(line, number, "#");
+  line = std::regex_replace(line, number, "$1#");
   line = std::regex_replace(line, blanks, " ");
   line = std::regex_replace(line, dashes, "#");
   while (!line.empty() && line.back() == ' ') line.pop_back();
@@ -99,7 +101,8 @@ bool line_matches(const std::string& shown, const std::string& real) {
   while (true) {
     const std::size_t next = pattern.find(dots, from);
     const std::string part = pattern.substr(from, next == std::string::npos ? std::string::npos : next - from);
-    const std::size_t found = first ? (text.compare(0, part.size(), part) == 0 ? 0 : std::string::npos) : text.find(part, at);
+    const std::size_t found =
+        first ? (text.compare(0, part.size(), part) == 0 ? 0 : std::string::npos) : text.find(part, at);
     if (found == std::string::npos) return false;
     at = found + part.size();
     if (next == std::string::npos) return at == text.size() || (!first && text.ends_with(part));

@@ -1,5 +1,6 @@
-// What the process really holds, beside what the ledger says: the pool takes little more from the system than the peak of
-// what lives in it, and the process little more than its ranks' pools. In a program of its own: peak RSS never falls.
+// What the process really holds, beside what the ledger says: the pool takes little more from the system than the peak
+// of what lives in it, and the process little more than its ranks' pools. In a program of its own: peak RSS never
+// falls.
 
 #include <sys/resource.h>
 

@@ -1,6 +1,8 @@
 // The runtime's public face: what a program may rely on beside the bits (tests/property) and the ops (tests/schedule).
 
+#include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -13,7 +15,8 @@ namespace {
 Model blocks(int count = 3) {
   Model model({.name = "root", .parameters = {{"a", {100}}, {"scalar", {}}}});
   for (int b = 0; b < count; ++b)
-    model.add({.name = "h." + std::to_string(b), .parameters = {{"w" + std::to_string(b), {9, 11}}, {"b" + std::to_string(b), {11}, false}}});
+    model.add({.name = "h." + std::to_string(b),
+               .parameters = {{"w" + std::to_string(b), {9, 11}}, {"b" + std::to_string(b), {11}, false}}});
   return model;
 }
 
@@ -71,7 +74,8 @@ TEST(Runtime, EveryStrategyLeavesTheSameBitsAtOneMicroBatch) {
     for (const bool overlap : {false, true}) {
       const toy::Values expected = values_after(toy::job(ranks, "zero3", 1, overlap), model, 4);
       for (const char* strategy : kStrategies)
-        EXPECT_EQ(values_after(toy::job(ranks, strategy, 1, overlap), model, 4), expected) << strategy << " on " << ranks;
+        EXPECT_EQ(values_after(toy::job(ranks, strategy, 1, overlap), model, 4), expected)
+            << strategy << " on " << ranks;
     }
 }
 
@@ -172,10 +176,13 @@ TEST(Runtime, ALossThatIsNotANumberStopsEveryRankNamingRankAndStep) {
   const std::string error = error_of([&] {
     run(job, blocks(), [&](Runtime& runtime) {
       step(runtime);
-      runtime.step([&](MicroBatch at) { return toy::Pass(runtime, at)() + (runtime.rank().index() == 2 ? std::nan("") : 0.0); });
+      runtime.step(
+          [&](MicroBatch at) { return toy::Pass(runtime, at)() + (runtime.rank().index() == 2 ? std::nan("") : 0.0); });
     });
   });
-  EXPECT_EQ(error, "the loss is nan on rank 2 at step 1 (lower [optimizer] lr, set clip_norm, or look at the data of that step)");
+  EXPECT_EQ(
+      error,
+      "the loss is nan on rank 2 at step 1 (lower [optimizer] lr, set clip_norm, or look at the data of that step)");
 }
 
 TEST(Runtime, AStopThatOneRankRequestsIsSeenByAllAfterTheSameStep) {
@@ -195,14 +202,17 @@ TEST(Runtime, APlanAboveTheBudgetIsRefusedBeforeAnythingRuns) {
 
 TEST(Runtime, ReadingAParameterThatIsNotThereNamesTheNearest) {
   run(toy::job(1, "zero3"), blocks(), [&](Runtime& runtime) {
-    EXPECT_EQ(error_of([&] { runtime.read("scalr"); }), "the model has no parameter \"scalr\" (did you mean \"scalar\"?)");
+    EXPECT_EQ(error_of([&] { runtime.read("scalr"); }),
+              "the model has no parameter \"scalr\" (did you mean \"scalar\"?)");
   });
 }
 
 TEST(Runtime, AProgramsOwnMemoryIsCountedAsActivations) {
   Model model = blocks(1);
   run(toy::job(1, "zero3"), model, [&](Runtime& runtime) {
-    const auto activations = [&] { return runtime.report().measured.bytes[static_cast<std::size_t>(MemoryCategory::activations)]; };
+    const auto activations = [&] {
+      return runtime.report().measured.bytes[static_cast<std::size_t>(MemoryCategory::activations)];
+    };
     {
       const Buffer buffer = runtime.allocate(1000);
       EXPECT_EQ(reinterpret_cast<std::uintptr_t>(buffer.floats()) % 64, 0U);
@@ -225,22 +235,100 @@ TEST(Runtime, AProgramCanBringItsOwnOptimizer) {
       }
     }
   };
-  toy::Values values[2];
   const Model model = blocks();
-  for (const int ranks : {2, 2}) {
-    static int which = 0;
-    const Job job = toy::job(ranks, which == 0 ? "zero3" : "replicate");
+  const auto train = [&](const char* strategy, const char* optimizer) {
+    toy::Values values;
+    Job job = toy::job(2, strategy);
+    job.optimizer.name = optimizer;
     launch(job, [&](Rank& rank) {
       Runtime runtime(job, model, rank, std::make_unique<Sign>());
       toy::fill(runtime);
       step(runtime);
       toy::Values mine = toy::read_all(runtime);
-      if (rank.first()) values[which] = std::move(mine);
+      if (rank.first()) values = std::move(mine);
     });
-    ++which;
+    return values;
+  };
+  const toy::Values values = train("zero3", "program");
+  EXPECT_EQ(values, train("replicate", "program"));
+  EXPECT_NE(values.at("w0")[0], toy::initial("w0", 0));
+  // The job's word is not overridden by what the program brings.
+  EXPECT_EQ(
+      error_of([&] { train("zero3", "adamw"); }),
+      "default: this program hands over the optimizer \"sign\", and the job names \"adamw\" (set [optimizer] name = "
+      "\"program\" to use the program's own)");
+}
+
+TEST(Runtime, FillingAfterAnEvaluationLeavesNothingStale) {
+  const Model model = blocks();
+  for (const char* strategy : kStrategies)
+    run(toy::job(2, strategy), model, [&](Runtime& runtime) {
+      runtime.evaluate([&] { toy::Pass(runtime, {}).forward(0); });
+      runtime.fill([](std::string_view, int64_t, std::span<float> values) { std::ranges::fill(values, 7.0F); });
+      runtime.evaluate([&] {
+        runtime.forward(kRoot, [&](const View& view) { EXPECT_EQ(view.parameter(0)[99], 7.0F) << strategy; });
+      });
+    });
+}
+
+TEST(Runtime, FrozenParametersAreInNoNormAndNoUpdate) {
+  Model model({.name = "root", .parameters = {{"a", {100}}, {"frozen", {100}, true, 1.0, false}}});
+  model.add({.name = "h.0", .parameters = {{"also_frozen", {64}, true, 1.0, false}}});
+  Model bare({.name = "root", .parameters = {{"a", {100}}}});
+  const auto norm_and_values = [&](const Model& declared) {
+    std::pair<double, toy::Values> result;
+    run(toy::job(2, "zero3", 2), declared, [&](Runtime& runtime) {
+      const StepResult done = runtime.step([&](MicroBatch) {
+        runtime.forward(kRoot, [&](const View&) {
+          if (declared.unit_count() > 1) runtime.forward({1}, [](const View&) {});
+        });
+        runtime.backward(kRoot, [&](const View& view) {
+          if (declared.unit_count() > 1) runtime.backward({1}, [](const View&) {});
+          for (std::size_t p = 0; p < declared.spec(kRoot).parameters.size(); ++p)
+            for (float& g : view.gradient(static_cast<int>(p))) g += 0.5F;  // kernels may fill all gradients
+        });
+        return 0.0;
+      });
+      toy::Values values = toy::read_all(runtime);
+      if (runtime.rank().first()) result = {done.gradient_norm, std::move(values)};
+    });
+    return result;
+  };
+  const auto [norm, values] = norm_and_values(model);
+  EXPECT_EQ(norm, norm_and_values(bare).first);
+  EXPECT_EQ(norm, 5.0);
+  EXPECT_EQ(values.at("frozen")[3], toy::initial("frozen", 3));
+  EXPECT_EQ(values.at("also_frozen")[3], toy::initial("also_frozen", 3));
+  EXPECT_NE(values.at("a")[3], toy::initial("a", 3));
+}
+
+TEST(Runtime, AnOptimizerThatThrowsLeavesARuntimeThatCanGoOn) {
+  class Failing final : public Optimizer {
+   public:
+    std::string name() const override { return "failing"; }
+    std::vector<std::string> state_names() const override { return {}; }
+    void update(const Fragment&, const StepInfo& info) const override {
+      if (info.step == 2 && !std::exchange(failed_, true)) throw std::runtime_error("no more");
+    }
+    mutable bool failed_ = false;
+  };
+  for (const char* strategy : kStrategies) {
+    Job job = toy::job(2, strategy, 2, true);
+    job.optimizer.name = "program";
+    launch(job, [&](Rank& rank) {
+      Runtime runtime(job, blocks(), rank, std::make_unique<Failing>());
+      toy::fill(runtime);
+      step(runtime);
+      const int64_t at_rest = [&] {
+        runtime.reset_peak();
+        return runtime.report().measured.total();
+      }();
+      EXPECT_THROW(step(runtime), std::runtime_error);
+      runtime.reset_peak();
+      EXPECT_EQ(runtime.report().measured.total(), at_rest) << strategy << ": everything is given back";
+      EXPECT_EQ(step(runtime).step, 1);
+    });
   }
-  EXPECT_EQ(values[0], values[1]);
-  EXPECT_NE(values[0].at("w0")[0], toy::initial("w0", 0));
 }
 
 using RuntimeDeathTest = testing::Test;

@@ -1,11 +1,12 @@
 #pragma once
 
-// A program for tests: units in a random tree, kernels that are one line of arithmetic, and the same training run in one
-// process without the runtime, in the order of adding that the decisions imply. What the two leave must be the same bits.
+// A program for tests: units in a random tree, kernels that are one line of arithmetic, and the same training run in
+// one process without the runtime, in the order of adding that the decisions imply. What the two leave must be the same
+// bits.
 
 #include <algorithm>
-#include <cstdint>
 #include <cmath>
+#include <cstdint>
 #include <map>
 #include <random>
 #include <string>
@@ -22,7 +23,9 @@ namespace reshard::toy {
 
 using Values = std::map<std::string, std::vector<float>>;  // whole parameters by name
 
-inline std::string plugin(const std::string& name) { return std::string(RESHARD_BINARY_DIR) + "/plugins/" + name + ".so"; }
+inline std::string plugin(const std::string& name) {
+  return std::string(RESHARD_BINARY_DIR) + "/plugins/" + name + ".so";
+}
 
 inline Job job(int ranks, const std::string& strategy, int microbatches = 1, bool overlap = false) {
   Job job;
@@ -60,7 +63,8 @@ inline Model random_model(std::mt19937_64& random, int most) {
 }
 
 inline float initial(const std::string& name, int64_t i) {
-  return 0.25F + 0.001F * static_cast<float>((static_cast<int64_t>(std::hash<std::string>{}(name) % 97) + i * 13) % 101);
+  return 0.25F +
+         0.001F * static_cast<float>((static_cast<int64_t>(std::hash<std::string>{}(name) % 97) + i * 13) % 101);
 }
 
 // What one run of a unit's backward adds to a gradient: depends on the whole parameter, hence on every gather.
@@ -71,14 +75,16 @@ inline float contribution(float value, int64_t step, int rank, int micro_batch, 
 
 inline void fill(Runtime& runtime) {
   runtime.fill([](std::string_view name, int64_t offset, std::span<float> values) {
-    for (std::size_t i = 0; i < values.size(); ++i) values[i] = initial(std::string(name), offset + static_cast<int64_t>(i));
+    for (std::size_t i = 0; i < values.size(); ++i)
+      values[i] = initial(std::string(name), offset + static_cast<int64_t>(i));
   });
 }
 
 // Runs the declared forward and backward of one micro-batch through the hooks.
 class Pass {
  public:
-  Pass(Runtime& runtime, MicroBatch at) : runtime_(runtime), at_(at), runs_(static_cast<std::size_t>(runtime.model().unit_count())) {}
+  Pass(Runtime& runtime, MicroBatch at)
+      : runtime_(runtime), at_(at), runs_(static_cast<std::size_t>(runtime.model().unit_count())) {}
 
   double operator()() {
     forward(0);
@@ -107,7 +113,8 @@ class Pass {
           const auto values = view.parameter(static_cast<int>(p));
           const auto gradient = view.gradient(static_cast<int>(p));
           for (std::size_t i = 0; i < values.size(); ++i)
-            gradient[i] += contribution(values[i], at_.step, runtime_.rank().index(), at_.index, nth, static_cast<int64_t>(i));
+            gradient[i] +=
+                contribution(values[i], at_.step, runtime_.rank().index(), at_.index, nth, static_cast<int64_t>(i));
         }
       });
   }
@@ -144,8 +151,13 @@ inline std::vector<float> tree_sum(std::vector<std::vector<float>> terms) {
 class Reference {
  public:
   Reference(const Job& job, const Model& model, const Plan& plan)
-      : job_(job), model_(model), plan_(plan),
-        adamw_({.beta1 = job.optimizer.betas[0], .beta2 = job.optimizer.betas[1], .eps = job.optimizer.eps, .weight_decay = job.optimizer.weight_decay}) {
+      : job_(job),
+        model_(model),
+        plan_(plan),
+        adamw_({.beta1 = job.optimizer.betas[0],
+                .beta2 = job.optimizer.betas[1],
+                .eps = job.optimizer.eps,
+                .weight_decay = job.optimizer.weight_decay}) {
     runs_.resize(static_cast<std::size_t>(model.unit_count()), 0);
     count_runs(0);
     for (const UnitSpec& unit : model.units())
@@ -197,7 +209,8 @@ class Reference {
   void add(std::vector<float>& into, int unit, const Parameter& p, int64_t step, int rank, int m) const {
     const std::vector<float>& v = values.at(p.name);
     for (int run = 0; run < runs_[static_cast<std::size_t>(unit)]; ++run)
-      for (std::size_t i = 0; i < v.size(); ++i) into[i] += contribution(v[i], step, rank, m, run, static_cast<int64_t>(i));
+      for (std::size_t i = 0; i < v.size(); ++i)
+        into[i] += contribution(v[i], step, rank, m, run, static_cast<int64_t>(i));
   }
 
   // The sum over each shard group, then over replicas where `replicas` says so.
@@ -227,7 +240,8 @@ class Reference {
         for (int r = 0; r < plan_.ranks; ++r) add(by_rank[static_cast<std::size_t>(r)], unit, p, step, r, m);
         std::vector<std::vector<float>> sums = over_shards(by_rank);
         if (exchange_each) sums = {tree_sum(sums)};
-        if (m == 0) by_replica = sums;
+        if (m == 0)
+          by_replica = sums;
         else
           for (std::size_t s = 0; s < sums.size(); ++s)
             for (std::size_t i = 0; i < zeros.size(); ++i) by_replica[s][i] += sums[s][i];

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <gtest/gtest.h>
@@ -78,7 +79,10 @@ TEST_F(Files, SaysWhatIsWrongWithATensorFile) {
   const auto open = [&](const std::string& path) { return error_of([&] { const Safetensors file(path); }); };
   const std::string missing = (folder_ / "none.safetensors").string();
   EXPECT_EQ(open(missing), missing + ": the file cannot be opened: No such file or directory");
-  EXPECT_EQ(open(folder_.string()), folder_.string() + ": not a regular file");
+  EXPECT_EQ(open(folder_.string()), folder_.string() + ": not a regular file (give the path of a .safetensors file)");
+  const std::string fifo = (folder_ / "fifo").string();
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);  // nobody writes to it: opened as a file is, it would be waited for
+  EXPECT_EQ(open(fifo), fifo + ": not a regular file (give the path of a .safetensors file)");
 
   const std::string path = write("file.safetensors", "abc");
   EXPECT_EQ(open(path), path + ": not a safetensors file: 3 bytes, too short for a header");
@@ -95,6 +99,15 @@ TEST_F(Files, SaysWhatIsWrongWithATensorFile) {
   EXPECT_EQ(open(path), path + ": tensor \"a\" of F32 [2] cannot lie at bytes 0 to 4");
   write_tensors(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[-8,0]}})", 8);
   EXPECT_EQ(open(path), path + ": tensor \"a\" of F32 [2] cannot lie at bytes -8 to 0");
+  // Sizes that are right modulo 2^64, and places that no file has.
+  write_tensors(R"({"a":{"dtype":"F32","shape":[4611686018427387906],"data_offsets":[0,8]}})", 8);
+  EXPECT_EQ(open(path), path + ": tensor \"a\" of F32 [4611686018427387906] cannot lie at bytes 0 to 8");
+  write_tensors(R"({"a":{"dtype":"F32","shape":[-2,-2],"data_offsets":[0,16]}})", 16);
+  EXPECT_EQ(open(path), path + ": tensor \"a\" of F32 [-2, -2] cannot lie at bytes 0 to 16");
+  write_tensors(R"({"a":{"dtype":"X","shape":[2],"data_offsets":[0,9223372036854775807]}})", 8);
+  EXPECT_EQ(open(path), path +
+                            ": the file is cut off: tensor \"a\" ends at byte 9223372036854775885, the file at 86 "
+                            "(copy the file again)");
   write_tensors(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", 5);
   EXPECT_EQ(open(path),
             path + ": the file is cut off: tensor \"a\" ends at byte 70, the file at 67 (copy the file again)");
@@ -186,6 +199,12 @@ TEST_F(Files, SaysWhatIsWrongWithText) {
   write("folder/x.bin", std::string(1, '\0'));
   const std::string folder = (folder_ / "folder").string();
   EXPECT_EQ(open(folder), "job.toml:9:1: \"" + folder + "\" holds no text (name a file or folder of text)");
+  const std::string fifo = (folder_ / "fifo").string();
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  for (const std::string& path : {fifo, std::string("/dev/zero")}) {
+    EXPECT_EQ(open(path),
+              "job.toml:9:1: \"" + path + "\" is neither a regular file nor a folder (name a file or folder of text)");
+  }
   const std::string small = write("small.txt", std::string(110, 'x'));
   EXPECT_EQ(open(small, 9), "no error");
   EXPECT_EQ(open(small, 10),

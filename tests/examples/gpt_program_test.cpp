@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -158,10 +159,34 @@ TEST_F(ProgramTest, RefusesWhatDoesNotFit) {
             "(set tied = false, or units = \"root\")");
   EXPECT_EQ(error_of("[model]\nvocabulary = 100\n"),
             "job.toml:2:1: vocabulary = 100 is too small for bytes of text (set it to 256)");
-  EXPECT_EQ(error_of("[model]\nlayers = 1\n"),
-            "job.toml: data.path is not given (name a file or folder of text there, or with --data)");
+  EXPECT_EQ(error_of("[data]\npath = \"\"\n"), "job.toml:2:1: data.path must not be empty");
   EXPECT_EQ(error_of("[data]\npath = \"none.txt\"\n"),
             "job.toml:2:1: \"" + (folder_ / "none.txt").string() + "\" does not exist (name a file or folder of text)");
+}
+
+TEST_F(ProgramTest, RefusesMicroBatchesThatNoMemoryHolds) {
+  const std::string remedy = " (lower train.global_batch or model.sequence, or raise mesh.ranks or train.microbatches)";
+  // As an int, this would be below zero.
+  EXPECT_EQ(error_of("[train]\nglobal_batch = 1000000\n[model]\nsequence = 4096\n"),
+            "job.toml:2:1: a micro-batch of 4,096,000,000 tokens is too large for this model" + remedy);
+  EXPECT_EQ(error_of("[train]\nglobal_batch = 1000000000\nmicrobatches = 2\n[model]\nsequence = 65536\n"),
+            "job.toml:2:1: a micro-batch of 32,768,000,000,000 tokens is too large for this model" + remedy);
+  // Few enough tokens, but the probabilities of so many heads would be 2^63 bytes.
+  EXPECT_EQ(error_of("[model]\nsequence = 65536\nheads = 65536\nwidth = 65536\nlayers = 1000\n"
+                     "[train]\nglobal_batch = 256\n"),
+            "job.toml:7:1: a micro-batch of 16,777,216 tokens is too large for this model" + remedy);
+  // The largest that is taken is a model, whatever a budget says of it.
+  const std::string text = "[data]\npath = \"" + write("text.txt", std::string(1 << 16, 'x')) + "\"\n";
+  const reshard::Model model = open(text + "[train]\nglobal_batch = 4096\n[model]\nsequence = 4096\nlayers = 1\n");
+  EXPECT_GT(model.held_bytes(), int64_t{1} << 36);
+}
+
+TEST_F(ProgramTest, EveryKeyHasADefault) {
+  open("[model]\nlayers = 1\n");
+  const auto facts = program_->facts();
+  const auto data = std::find_if(facts.begin(), facts.end(), [](const auto& fact) { return fact.first == "data"; });
+  ASSERT_NE(data, facts.end());
+  EXPECT_TRUE(data->second.starts_with("/usr/include/c++: ")) << data->second;
 }
 
 }  // namespace

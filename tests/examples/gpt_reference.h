@@ -25,7 +25,7 @@ class Reference {
     for (int s = 0; s < batch_.sequences; ++s) {
       sum += sequence_loss(w, inputs + s * batch_.length, targets + s * batch_.length);
     }
-    return sum / batch_.tokens();
+    return sum / static_cast<double>(batch_.tokens());
   }
 
  private:

@@ -72,9 +72,12 @@ TEST(BrokenPlugin, RefusedByTheLoaderOrItsTables) {
   EXPECT_EQ(loading("missing_symbol"),
             "plugin: plugin @missing_symbol.so (missing_symbol 1.0.0): imports no_such_function, which nothing "
             "provides (link it with -z defs to see this when it is built)");
-  EXPECT_EQ(loading("init_fails"), "plugin: plugin @init_fails.so (init_fails 1.0.0): init failed: no licence found");
+  EXPECT_EQ(loading("init_fails"),
+            "plugin: plugin @init_fails.so (init_fails 1.0.0): cannot be used: init failed: no licence found (see what "
+            "the strategy's documentation says of it)");
   EXPECT_EQ(loading("bad_table"),
-            "plugin: plugin @bad_table.so (bad_table 1.0.0): option ahead has the default 9, outside 0 … 8");
+            "plugin: plugin @bad_table.so (bad_table 1.0.0): has the option ahead, which has the default 9, outside 0 "
+            "… 8 (mend the strategy's table of options)");
 }
 
 TEST(BrokenPlugin, EveryStatusIsReported) {

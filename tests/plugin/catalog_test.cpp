@@ -70,7 +70,7 @@ TEST_F(CatalogTest, APathIsRelativeToItsBase) {
   EXPECT_EQ(find("./deep/../deep/mine.so", {}, "", folder_.path()).file, folder_.path("deep/mine.so"));
   EXPECT_EQ(find(folder_.path("deep/mine.so"), {}).file, folder_.path("deep/mine.so"));
   EXPECT_EQ(error_text([&] { find("mine.so", {}, "job.toml:4:10", folder_.path()); }),
-            "plugin: job.toml:4:10: there is no strategy " + folder_.path("mine.so"));
+            "plugin: job.toml:4:10: there is no strategy " + folder_.path("mine.so") + " (check the path)");
 }
 
 TEST_F(CatalogTest, WhatIsNotFoundListsThePathsTried) {

@@ -49,32 +49,41 @@ TEST_F(FileTest, AGoodFileTellsItsNote) {
 }
 
 TEST_F(FileTest, WhatIsNoPlainFile) {
-  EXPECT_EQ(about(folder_.path("none.so")), "plugin: plugin @/none.so: there is no such file");
-  EXPECT_EQ(about(folder_.path()), "plugin: plugin @: is a folder, not a file");
-  EXPECT_EQ(refusal(""), "plugin: plugin @/zero3.so: is empty");
+  EXPECT_EQ(about(folder_.path("none.so")), "plugin: plugin @/none.so: does not exist (check the path)");
+  EXPECT_EQ(about(folder_.path()), "plugin: plugin @: is a folder, not a file (name a .so in it)");
+  EXPECT_EQ(refusal(""), "plugin: plugin @/zero3.so: is empty (build it again, or copy it again)");
   const std::string fifo = folder_.path("fifo.so");
   ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
-  EXPECT_EQ(about(fifo), "plugin: plugin @/fifo.so: is no regular file");
+  EXPECT_EQ(about(fifo),
+            "plugin: plugin @/fifo.so: is no regular file (name a file that reshard_add_strategy has built)");
 }
 
 TEST_F(FileTest, WhatIsNoSharedObjectOfThisMachine) {
-  EXPECT_EQ(refusal("[strategy]\nplugin = \"zero3\"\n"), "plugin: plugin @/zero3.so: is not an ELF file");
+  EXPECT_EQ(refusal("[strategy]\nplugin = \"zero3\"\n"),
+            "plugin: plugin @/zero3.so: is not an ELF file (name a file that reshard_add_strategy has built)");
   std::string bytes = good();
   bytes[EI_CLASS] = ELFCLASS32;
-  EXPECT_EQ(refusal(bytes), "plugin: plugin @/zero3.so: is not a 64-bit little-endian ELF file");
+  EXPECT_EQ(refusal(bytes),
+            "plugin: plugin @/zero3.so: is not a 64-bit little-endian ELF file (name a file that reshard_add_strategy "
+            "has built)");
   bytes = good();
   overlay<Elf64_Ehdr>(bytes, 0).e_machine = EM_PPC64;
   EXPECT_TRUE(refusal(bytes).starts_with("plugin: plugin @/zero3.so: is built for POWER; this machine is "));
+  EXPECT_TRUE(refusal(bytes).ends_with(" (build it on this machine)"));
   bytes = good();
   overlay<Elf64_Ehdr>(bytes, 0).e_type = ET_REL;
-  EXPECT_EQ(refusal(bytes), "plugin: plugin @/zero3.so: is an object file, not a shared object");
-  EXPECT_EQ(about("/proc/self/exe"), "plugin: plugin /proc/self/exe: is a program, not a shared object");
+  EXPECT_EQ(refusal(bytes),
+            "plugin: plugin @/zero3.so: is an object file, not a shared object (build it with reshard_add_strategy)");
+  EXPECT_EQ(about("/proc/self/exe"),
+            "plugin: plugin /proc/self/exe: is a program, not a shared object (build it with reshard_add_strategy)");
 }
 
 TEST_F(FileTest, WhatIsNoStrategy) {
   std::string bytes = good();
   replace_bytes(bytes, std::string("RESHARD\0", 8), std::string("RESHARP\0", 8));
-  EXPECT_EQ(refusal(bytes), "plugin: plugin @/zero3.so: is not a Reshard strategy: it has no RESHARD note");
+  EXPECT_EQ(refusal(bytes),
+            "plugin: plugin @/zero3.so: is not a Reshard strategy: it has no RESHARD note (build it with "
+            "reshard_add_strategy)");
   bytes = good();
   replace_bytes(bytes, "reshard_plugin_v1", "reshard_plugin_v2");
   EXPECT_EQ(refusal(bytes),
@@ -192,7 +201,8 @@ TEST_F(FileTest, AnEntryThatIsNotInitialisedIsRefused) {
   const std::string path = folder_.write("zero3.so", bytes);
   EXPECT_EQ(error_text([&] { Strategy::load(path); }),
             "plugin: plugin " + path +
-                " (zero3 1.0.0): has an entry that is not initialised: magic 0x0, not 0x3144524148534552");
+                " (zero3 1.0.0): has an entry that is not initialised: magic 0x0, not 0x3144524148534552 (build it "
+                "again with this host's headers)");
 }
 
 TEST_F(FileTest, AnEntryMustBeCompleteAndAgreeWithTheNote) {
@@ -203,12 +213,48 @@ TEST_F(FileTest, AnEntryMustBeCompleteAndAgreeWithTheNote) {
   overlay<uint32_t>(shorter, entry + 8) = 40;
   std::string path = folder_.write("a/zero3.so", shorter);
   EXPECT_EQ(error_text([&] { Strategy::load(path); }),
-            "plugin: plugin " + path + " (zero3 1.0.0): has an entry of 40 bytes; ABI 1.0 has 88");
+            "plugin: plugin " + path +
+                " (zero3 1.0.0): has an entry of 40 bytes; ABI 1.0 has 88 (build it again with this host's headers)");
   overlay<uint16_t>(bytes, entry + 14) = 3;
   path = folder_.write("b/zero3.so", bytes);
   EXPECT_EQ(error_text([&] { Strategy::load(path); }),
             "plugin: plugin " + path +
-                " (zero3 1.0.0): contradicts itself: its note says ABI 1.0, at least 1.0; its entry 1.3, at least 1.0");
+                " (zero3 1.0.0): contradicts itself: its note says ABI 1.0, at least 1.0; its entry 1.3, at least 1.0 "
+                "(build it again with this host's headers)");
+}
+
+// Where a job names the file, the place leads and the file becomes the subject, whoever refuses it.
+TEST_F(FileTest, ThePlaceThatNamesTheFileLeads) {
+  const auto at_place = [](const std::string& path) {
+    return error_text([&] { Strategy::load(path, {}, "x.toml:5:1"); });
+  };
+  const std::string text = folder_.write("text.so", "no strategy");
+  EXPECT_EQ(at_place(text), "plugin: x.toml:5:1: plugin " + text +
+                                " is not an ELF file (name a file that reshard_add_strategy has built)");
+  const std::string none = folder_.path("none.so");
+  EXPECT_EQ(at_place(none), "plugin: x.toml:5:1: plugin " + none + " does not exist (check the path)");
+  std::string bytes = good();
+  replace_bytes(bytes, "RESHARD1", std::string(8, '\0'));
+  const std::string entry = folder_.write("zero3.so", bytes);
+  EXPECT_EQ(at_place(entry), "plugin: x.toml:5:1: plugin " + entry +
+                                 " (zero3 1.0.0) has an entry that is not initialised: magic 0x0, not "
+                                 "0x3144524148534552 (build it again with this host's headers)");
+  EXPECT_EQ(at_place(shipped("zero3")), "no error");
+}
+
+// A note that says no name, or no version.
+TEST_F(FileTest, ANoteMustNameAndVersionTheStrategy) {
+  std::string bytes = good();
+  const std::size_t note = bytes.find(std::string("RESHARD\0", 8)) + 8;
+  ASSERT_LT(note, bytes.size());
+  const std::size_t name = bytes.find("zero3", note), version = bytes.find("1.0.0", note);
+  std::string changed = bytes;
+  changed[name] = 'Z';
+  EXPECT_EQ(refusal(changed),
+            "plugin: plugin @/zero3.so: has the strategy name \"Zero3\" in its note (names match [a-z][a-z0-9_]*)");
+  bytes[version] = '\0';
+  EXPECT_EQ(refusal(bytes),
+            "plugin: plugin @/zero3.so: has no proper version in its note (give it one of 1 to 31 bytes)");
 }
 
 // A minor appends members: a plugin built with a later header has larger tables, which are fine.

@@ -1,7 +1,7 @@
-// Property: whatever the units, the decisions, the mesh, the micro-batches and the overlap are, training leaves the very
-// bits that a plain computation in one process leaves, in the order of adding that the decisions imply. And the measured
-// peak is the predicted one, to the byte, and nothing is taken from the system after the second step.
-// Method: random models and decisions from a seed, which a failure prints.
+// Property: whatever the units, the decisions, the mesh, the micro-batches and the overlap are, training leaves the
+// very bits that a plain computation in one process leaves, in the order of adding that the decisions imply. And the
+// measured peak is the predicted one, to the byte, and nothing is taken from the system after the second step. Method:
+// random models and decisions from a seed, which a failure prints.
 
 #include <mutex>
 #include <random>
@@ -46,7 +46,8 @@ UnitOverride random_override(std::mt19937_64& random, const std::string& unit, i
   std::vector<AfterForward> after{AfterForward::free(), AfterForward::keep()};
   for (int k = 1; k <= shards; ++k)
     if (shards % k == 0) after.push_back(AfterForward::shrink(k));
-  entry.after_forward = Given<AfterForward>{after[static_cast<std::size_t>(pick(0, static_cast<int>(after.size()) - 1))], "test", {}};
+  entry.after_forward =
+      Given<AfterForward>{after[static_cast<std::size_t>(pick(0, static_cast<int>(after.size()) - 1))], "test", {}};
   entry.after_backward = Given<AfterBackward>{pick(0, 1) == 0 ? AfterBackward::free : AfterBackward::keep, "test", {}};
   entry.reduce = Given<Reduce>{pick(0, 1) == 0 ? Reduce::each : Reduce::last, "test", {}};
   entry.prefetch_forward = Given<int>{pick(0, 3), "test", {}};

@@ -17,15 +17,16 @@ thread_local int64_t allocations = 0;  // of this test program, by the operator 
 
 }  // namespace
 
-void* operator new(std::size_t bytes) {
+// Not inlined: g++ under ASan would see malloc where the other side is still operator delete, and warn of a mismatch.
+[[gnu::noinline]] void* operator new(std::size_t bytes) {
   ++allocations;
   if (void* memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
   throw std::bad_alloc();
 }
-void operator delete(void* memory) noexcept {
+[[gnu::noinline]] void operator delete(void* memory) noexcept {
   std::free(memory);
 }
-void operator delete(void* memory, std::size_t) noexcept {
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept {
   std::free(memory);
 }
 

@@ -24,9 +24,10 @@ struct PublicHeader {
   std::string_view name, folder;
 };
 constexpr PublicHeader kPublicHeaders[] = {
-    {"error.h", "base"},      {"report.h", "base"},  {"model.h", "model"},       {"options.h", "strategy"},
-    {"optimizer.h", "optim"}, {"table.h", "config"}, {"job.h", "config"},        {"runtime.h", "engine"},
-    {"app.h", "cli"},         {"compare.h", "cli"},  {"decision.h", "strategy"}, {"override.h", "strategy"},
+    {"error.h", "base"},        {"report.h", "base"},     {"text.h", "base"},    {"model.h", "model"},
+    {"options.h", "strategy"},  {"optimizer.h", "optim"}, {"table.h", "config"}, {"job.h", "config"},
+    {"runtime.h", "engine"},    {"app.h", "cli"},         {"compare.h", "cli"},  {"decision.h", "strategy"},
+    {"override.h", "strategy"},
 };
 
 constexpr std::string_view kPublic = "core/include/reshard/";
@@ -113,6 +114,26 @@ std::vector<Finding> check_sdk_includes(const Tree& tree) {
            path + (sdk ? " is neither of the standard library nor of sdk/include; the SDK stands on these two alone"
                        : " is neither of the standard library nor of sdk/include; a strategy is built from these two "
                          "alone")});
+    }
+  }
+  return found;
+}
+
+std::vector<Finding> check_example_includes(const Tree& tree) {
+  std::vector<Finding> found;
+  for (const Source& source : tree.sources) {
+    if (!starts_with(source.path, "examples/")) continue;
+    for (const Include& include : source.includes) {
+      const bool own = tree.files.count(folder_of(source.path) + "/" + include.path) != 0;
+      const bool reshard = starts_with(include.path, "reshard/");
+      const bool is_public = reshard && (tree.files.count("core/include/" + include.path) != 0 ||
+                                         tree.files.count("sdk/include/" + include.path) != 0);
+      // <…> is of the standard library or a third party's, as long as no folder of core/ has it.
+      const bool foreign = !include.quoted && !reshard && tree.files.count("core/" + include.path) == 0;
+      if (own || is_public || foreign) continue;
+      found.push_back({source.path, include.line, "example-includes",
+                       include.path + " is neither public nor the example's own; an example shows what any program can "
+                                      "do, so use reshard/… or write it here"});
     }
   }
   return found;

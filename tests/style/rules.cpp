@@ -10,6 +10,7 @@ std::span<const Rule> rules() {
   static constexpr Rule all[] = {
       {"include-order", check_include_order},
       {"sdk-includes", check_sdk_includes},
+      {"example-includes", check_example_includes},
       {"abi-home", check_abi_home},
       {"third-party-home", check_third_party_homes},
       {"strategy-name", check_strategy_names},

@@ -28,6 +28,7 @@ struct Rule {
 // What may include what (include_rules.cpp).
 std::vector<Finding> check_include_order(const Tree& tree);
 std::vector<Finding> check_sdk_includes(const Tree& tree);
+std::vector<Finding> check_example_includes(const Tree& tree);
 std::vector<Finding> check_abi_home(const Tree& tree);
 std::vector<Finding> check_third_party_homes(const Tree& tree);
 

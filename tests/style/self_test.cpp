@@ -24,8 +24,7 @@ void PrintTo(const Case& c, std::ostream* out) {
   *out << c.rule << ": " << (c.files.empty() ? "" : c.files.begin()->second);
 }
 
-std::vector<Case> include_cases() {
-  const std::string abi = "#pragma once\n// ABI\n#define RESHARD_HAS(p, m) 1\nstruct reshard_plugin { int size; };\n";
+std::vector<Case> order_cases() {
   return {
       {"include-order",
        {{"core/model/a.cpp", "#include <vector>\n#include \"base/check.h\"\n#include \"schedule/op.h\"\n"}},
@@ -47,6 +46,23 @@ std::vector<Case> include_cases() {
       {"include-order",
        {{"core/comm/local/a.cpp", "#include \"comm/a.h\"\n#include \"device/b.h\"\n#include \"reshard/error.h\"\n"},
         {"core/cli/a.cpp", "#include \"sim/a.h\"\n#include \"engine/a.h\"\n// #include \"nothing/a.h\"\n"}},
+       {}},
+  };
+}
+
+std::vector<Case> include_cases() {
+  const std::string abi = "#pragma once\n// ABI\n#define RESHARD_HAS(p, m) 1\nstruct reshard_plugin { int size; };\n";
+  return {
+      {"example-includes",
+       {{"core/base/math.h", ""},
+        {"core/include/reshard/app.h", ""},
+        {"examples/mine/net.h", ""},
+        {"examples/mine/main.cpp",
+         "#include <vector>\n#include <fmt/format.h>\n#include \"net.h\"\n#include \"reshard/app.h\"\n"
+         "#include \"base/math.h\"\n#include <base/math.h>\n#include \"reshard/engine.h\"\n"}},
+       {"examples/mine/main.cpp:5", "examples/mine/main.cpp:6", "examples/mine/main.cpp:7"}},
+      {"example-includes",
+       {{"sdk/include/reshard/strategy.hpp", ""}, {"examples/own/a.cpp", "#include <reshard/strategy.hpp>\n"}},
        {}},
       {"sdk-includes",
        {{"sdk/include/reshard/strategy.hpp", "#include <string>\n#include <fmt/format.h>\n"}},
@@ -245,7 +261,7 @@ std::vector<Case> file_cases() {
 
 std::vector<Case> all_cases() {
   std::vector<Case> all;
-  for (const auto& some : {include_cases(), word_cases(), shape_cases(), file_cases()})
+  for (const auto& some : {order_cases(), include_cases(), word_cases(), shape_cases(), file_cases()})
     all.insert(all.end(), some.begin(), some.end());
   return all;
 }

@@ -85,7 +85,10 @@ std::vector<Finding> check_words(const Tree& tree) {
                 {source.path, line, "words", "say " + std::string(better) + ", not " + part + ": one word per idea"});
     };
     for (const Word& word : words(source)) check(word.line, word.text);
-    for (const Literal& literal : source.literals) check(literal.line, literal.text);
+    // A literal in capitals is an environment variable that somebody else has named (WORLD_SIZE).
+    for (const Literal& literal : source.literals)
+      if (std::any_of(literal.text.begin(), literal.text.end(), [](char c) { return c >= 'a' && c <= 'z'; }))
+        check(literal.line, literal.text);
   }
   return found;
 }

@@ -5,7 +5,7 @@
 #include <chrono>
 
 #include "base/check.h"
-#include "base/text.h"
+#include "reshard/text.h"
 
 namespace reshard::comm {
 namespace {

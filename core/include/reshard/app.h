@@ -71,13 +71,14 @@ class Program {
   // Throws Error (config with the key's place, data, model).
   virtual Model model(const Job& job, const Tables& tables) = 0;
 
-  // The program's own optimizer, for `[optimizer] name = "program"` only: called once per rank and once for the plan.
+  // The program's own optimizer, for `[optimizer] name = "program"` only: called for the plan, and once per rank and
+  // run, on the rank's thread: for several ranks at the same time.
   virtual std::unique_ptr<Optimizer> optimizer(const Job& job) {
     (void)job;
     return nullptr;
   }
 
-  // Called once per rank, on its thread; for several ranks at once.
+  // Called once per rank and run, on the rank's thread: for several ranks at the same time.
   virtual std::unique_ptr<Trainer> trainer(const Job& job, Runtime& runtime) = 0;
 
   // Work of one step over all ranks, for rates (tokens); 0 = not shown.

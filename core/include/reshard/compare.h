@@ -31,7 +31,8 @@ struct CompareOptions {
   int blocks = 4;         // per arm, >= 1
   int block_steps = 5;    // per block, >= 2; the first of them is not timed, nor is the switch before it
 
-  // The program's own optimizer for `[optimizer] name = "program"`; empty otherwise. Called on every rank's thread.
+  // The program's own optimizer for `[optimizer] name = "program"`; empty otherwise. Called for the plan, and on every
+  // rank's thread, for several ranks at the same time.
   std::function<std::unique_ptr<Optimizer>()> optimizer;
 
   // Called by the first rank after each step: steps done and to do, both runs together. May be empty.
@@ -50,6 +51,7 @@ struct ArmResult {
   std::string name, strategy, version, file, plan_hash;
   std::string same_plan_as;       // an earlier arm with the same plan; empty: there is none
   std::string same_plan_because;  // the line that made them so: "job.toml:14:1 (after_forward of h.0)"
+  std::vector<std::string> log;   // what the plugin warned of while it decided: "warning: …"
 
   std::vector<double> seconds;  // of the timed steps, in order; the slowest rank's
   double median_seconds = 0;
@@ -81,8 +83,9 @@ struct Comparison {
   std::string differing_parameter;  // where that is
 };
 
-// Plans all arms first (Error config, plugin, plan or budget before any rank starts), then runs. `job.strategy.plugin`
-// and `job.train.steps` are not read.
+// Plans all arms first (Error config, plugin, plan or budget before any rank starts), then runs; Error(plan) when a
+// strategy decides otherwise in its turn than it did then. `job.strategy.plugin`, `job.strategy.switches` and
+// `job.train.steps` are not read.
 Comparison compare(const Job& job, const Model& model, const CompareOptions& options, const Training& training);
 
 }  // namespace reshard

@@ -11,8 +11,8 @@
 // element-wise. An optimizer that looks at more of a tensor needs a parameter that is not cut; Fragment says which part
 // it sees.
 //
-// Threads: one Optimizer serves all ranks of a process, and ranks are threads, so update() is const and may run in
-// several threads at once on different memory. What changes from step to step belongs in the state tensors: only they
+// Threads: every Runtime owns its optimizer, but a program may let them share state of its own, so update() is const.
+// At most 8 state tensors. What changes from step to step belongs in the state tensors: only they
 // are saved.
 
 #include <cstdint>

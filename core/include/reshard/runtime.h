@@ -1,8 +1,8 @@
 #pragma once
 
-// The program's side of Reshard: the program drives, the runtime follows. Each rank has a Rank (made by launch) and, on it,
-// a Runtime for one model. The program tells the runtime through hooks what it is about to do; the runtime gathers, frees
-// and reduces as the plan says.
+// The program's side of Reshard: the program drives, the runtime follows. Each rank has a Rank (made by launch) and, on
+// it, a Runtime for one model. The program tells the runtime through hooks what it is about to do; the runtime gathers,
+// frees and reduces as the plan says.
 //
 //   launch(job, [&](Rank& rank) {
 //     Runtime runtime(job, model, rank);
@@ -36,8 +36,12 @@
 
 namespace reshard {
 
-namespace comm { class Communicator; }
-namespace engine { class Core; }
+namespace comm {
+class Communicator;
+}
+namespace engine {
+class Core;
+}
 
 // One rank's seat. Made by launch(); valid during the body.
 class Rank {
@@ -49,7 +53,7 @@ class Rank {
   bool first() const { return index() == 0; }
 
   void barrier();                              // [collective]
-  std::vector<double> exchange(double value);  // [collective] every rank's value, by rank
+  std::vector<double> exchange(double value);  // [collective] every rank's value, by rank; inside of hooks too
 
   comm::Communicator& communicator() { return all_; }  // for the runtime itself
 
@@ -57,8 +61,9 @@ class Rank {
   comm::Communicator& all_;
 };
 
-// Runs `body` once per rank of `job.mesh` and returns when all have ended. Ranks are threads of this process. When a rank
-// throws, the others end with an Error(rank_failed) naming it, and launch throws the first rank's own exception.
+// Runs `body` once per rank of `job.mesh` and returns when all have ended. Ranks are threads of this process. When a
+// rank throws, the others end with an Error(rank_failed) naming it; launch then throws that rank's Error, or, for any
+// other exception, an Error(rank_failed) with its rank, text and the original nested inside.
 void launch(const Job& job, const std::function<void(Rank&)>& body);
 
 // A unit's memory inside one hook. Pointers are valid until the hook that ends the use (after_forward, after_backward):
@@ -68,7 +73,8 @@ class View {
   // Whole, in the parameter's own shape, row-major, 64-byte aligned.
   std::span<const float> parameter(int index) const { return {at(parameters_, index), elements(index)}; }
 
-  // Backward only: same shape as the parameter. Zero at the unit's first backward of a micro-batch; programs add into it.
+  // Backward only: same shape as the parameter. Always add into it: it is zero at the unit's first backward since it
+  // was last reduced, and holds earlier micro-batches' gradients where those are not reduced one by one.
   std::span<float> gradient(int index) const { return {at(gradients_, index), elements(index)}; }
 
  private:
@@ -80,25 +86,19 @@ class View {
   const void* layout_ = nullptr;
 };
 
-// Memory of the program's own that the ledger counts as activations. Aligned to 64 bytes, not zeroed; freed with the object.
+// Memory of the program's own that the ledger counts as activations. Aligned to 64 bytes, not zeroed; freed with the
+// object, by the rank's thread. REQUIRES: the Runtime that gave it outlives it. Movable; a moved-from one is not used.
 class Buffer {
  public:
   Buffer() = default;
-  Buffer(Buffer&& other) noexcept : state_(std::exchange(other.state_, {})) {}
-  Buffer& operator=(Buffer&& other) noexcept;
-  ~Buffer();
-  float* floats() const { return static_cast<float*>(state_.data); }
-  int64_t bytes() const { return state_.bytes; }
+  float* floats() const { return static_cast<float*>(data_); }
+  int64_t bytes() const { return bytes_; }
 
  private:
   friend class engine::Core;
-  struct State {
-    void* data = nullptr;
-    int64_t bytes = 0;
-    void (*release)(void* owner, void* data, int64_t bytes) = nullptr;
-    void* owner = nullptr;
-  };
-  State state_;
+  void* data_ = nullptr;
+  int64_t bytes_ = 0;
+  std::unique_ptr<void, void (*)(void*)> block_{nullptr, nullptr};
 };
 
 struct MicroBatch {
@@ -112,8 +112,8 @@ struct StepResult {
   double loss = 0;           // mean over ranks and micro-batches, the same bits on every rank
   double gradient_norm = 0;  // global, of the mean gradient, before clipping
   double lr = 0;
-  double seconds = 0;          // this rank's, hooks and kernels included
-  double seconds_exposed = 0;  // of those, waiting for communication
+  double seconds = 0;           // this rank's, hooks and kernels included
+  double seconds_exposed = 0;   // of those, waiting for communication
   bool stop_requested = false;  // some rank called request_stop(): every rank sees it after the same step
 };
 
@@ -126,11 +126,12 @@ struct StrategyChoice {
 
 // What a strategy switch did.
 struct SwitchResult {
-  std::string strategy;       // the new one
-  std::string plan_hash;      // the new plan's
-  bool same_plan = false;     // nothing changed
-  bool relaid = false;        // shard_over changed: parameters and optimizer state moved
-  int64_t bytes_relaid = 0;   // received by this rank for it
+  std::string strategy;      // the new one
+  std::string plan_hash;     // the new plan's
+  bool same_plan = false;    // nothing changed
+  bool relaid = false;       // shard_over changed: parameters and optimizer state moved
+  int64_t bytes_relaid = 0;  // received by this rank for it
+  int64_t peak_bytes = 0;    // this rank's highest live bytes during the switch
   double seconds = 0;
 };
 
@@ -140,11 +141,13 @@ using Fill = std::function<void(std::string_view parameter, int64_t offset, std:
 class Runtime {
  public:
   // Loads job.strategy's plugin, asks it, resolves the plan and checks it against [memory] budget; allocates shards and
-  // optimizer state. [collective] `optimizer`: the program's own, for `[optimizer] name = "program"`; null otherwise.
+  // optimizer state. [collective] `optimizer`: the program's own, exactly when `[optimizer] name = "program"`. Throws
+  // Error: config (the job), plugin, plan, budget; communication when ranks come to different plans.
   Runtime(const Job& job, const Model& model, Rank& rank, std::unique_ptr<Optimizer> optimizer = nullptr);
   ~Runtime();
 
-  // Initial parameters: asks `fill` for the fragments of this rank's shards only. No rank ever holds the model.
+  // Parameters' values: asks `fill` for the fragments of this rank's shards only. No rank ever holds the model. Between
+  // steps; what an evaluation left whole is freed first.
   void fill(const Fill& fill);
 
   // The whole parameter, on every rank. [collective], between steps.
@@ -157,14 +160,21 @@ class Runtime {
   // A forward-only pass (evaluation, generation) between steps [collective]: `pass` calls forward hooks only.
   void evaluate(const std::function<void()>& pass);
 
-  // ---- Hooks. forward(u, fn) is before_forward, fn, after_forward; an exception inside returns every unit to `sharded`.
+  // ---- Hooks. forward(u, fn) is before_forward, fn, after_forward; an exception inside returns every unit to
+  // `sharded`.
   template <typename Fn>
   void forward(Unit unit, Fn&& fn) {
-    guarded(unit, [&] { fn(before_forward(unit)); after_forward(unit); });
+    guarded([&] {
+      fn(before_forward(unit));
+      after_forward(unit);
+    });
   }
   template <typename Fn>
   void backward(Unit unit, Fn&& fn) {
-    guarded(unit, [&] { fn(before_backward(unit)); after_backward(unit); });
+    guarded([&] {
+      fn(before_backward(unit));
+      after_backward(unit);
+    });
   }
   View before_forward(Unit unit);
   void after_forward(Unit unit);
@@ -172,13 +182,15 @@ class Runtime {
   void after_backward(Unit unit);
 
   // ---- The stages of a step, for programs that drive them one by one: begin_step, then per micro-batch
-  // begin_micro_batch and the hooks, then reduce, gradient_norm, update, end_step.
+  // begin_micro_batch and the hooks, then reduce, gradient_norm, update, end_step. Whoever catches an exception in
+  // between and goes on calls abandon() first; step(), evaluate(), forward() and backward() do that themselves.
   void begin_step();
   void begin_micro_batch();
-  void reduce();           // waits until this step's gradients are reduced
-  double gradient_norm();  // [collective] global; independent of the sharding
-  void update(double gradient_norm);         // clips by it, then the optimizer; nothing is whole afterwards
-  StepResult end_step(double loss_sum);      // [collective] the sum of this rank's micro-batches' losses
+  void reduce();                         // waits until this step's gradients are reduced
+  double gradient_norm();                // [collective] global; independent of the sharding
+  void update(double gradient_norm);     // clips by it, then the optimizer; nothing is whole afterwards
+  StepResult end_step(double loss_sum);  // [collective] the sum of this rank's micro-batches' losses
+  void abandon() noexcept;               // every unit is sharded again, this step's gradients are dropped
 
   // ---- Strategies. Between steps only. [collective]
   SwitchResult switch_strategy(const StrategyChoice& choice);
@@ -186,27 +198,27 @@ class Runtime {
   // Activations: memory of the program's, counted.
   Buffer allocate(int64_t bytes);
 
-  // Every rank's next end_step() reports stop_requested. Callable from any thread and from a signal handler's flag check.
+  // Every rank's next end_step() reports stop_requested. Callable from any thread and from a signal handler's flag
+  // check.
   void request_stop();
 
   int64_t steps_done() const;
   Rank& rank();
   const Model& model() const;
   const Job& job() const;
-  Report report() const;     // what ran and what it cost, so far
-  void reset_peak();         // the measured peak starts anew at what is live now
+  Report report() const;  // what ran and what it cost, so far
+  void reset_peak();      // the measured peak starts anew at what is live now
 
  private:
   template <typename Fn>
-  void guarded(Unit unit, Fn&& fn) {
+  void guarded(Fn&& fn) {
     try {
       fn();
     } catch (...) {
-      abandon(unit);
+      abandon();
       throw;
     }
   }
-  void abandon(Unit unit) noexcept;
 
   std::unique_ptr<engine::Core> core_;
 };

@@ -213,15 +213,23 @@ class Plan {
 
 // True when `pattern` matches all of `name`: '*' any run of characters, dots included, '?' one, all else itself.
 inline bool glob_match(std::string_view pattern, std::string_view name) {
-  for (;; pattern.remove_prefix(1), name.remove_prefix(1)) {
-    if (pattern.empty()) return name.empty();
-    if (pattern.front() == '*') {
-      for (std::size_t skip = 0; skip <= name.size(); ++skip)
-        if (glob_match(pattern.substr(1), name.substr(skip))) return true;
+  // Only the latest star can still need to take more: whatever an earlier one took, the part between them has matched.
+  std::size_t p = 0, n = 0, star = std::string_view::npos, resume = 0;
+  while (n < name.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      resume = n;
+    } else if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == name[n])) {
+      ++p, ++n;
+    } else if (star != std::string_view::npos) {
+      p = star + 1;
+      n = ++resume;
+    } else {
       return false;
     }
-    if (name.empty() || (pattern.front() != '?' && pattern.front() != name.front())) return false;
   }
+  while (p < pattern.size() && pattern[p] == '*') ++p;
+  return p == pattern.size();
 }
 
 }  // namespace reshard::sdk

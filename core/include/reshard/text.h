@@ -1,6 +1,7 @@
 #pragma once
 
-// Text that people read and write: bytes with units, lists, globs, nearest names, aligned tables.
+// Text that people read and write: bytes with units, lists, globs, nearest names, aligned tables. Programs use it so
+// that their lines look like the runtime's own. Thread rules: functions and values, for any thread.
 
 #include <cstdint>
 #include <optional>
