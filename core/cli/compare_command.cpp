@@ -20,7 +20,8 @@ namespace {
 
 std::vector<Arm> arms_of(const Request& request, const Job& job) {
   if (request.line.strategies.size() < 2) {
-    const std::string hint = compare_hint(request.face, job, request.line.strategies);
+    const std::string hint =
+        compare_hint(request.face, job, request.line.strategies, repeated_options(request.face, request.line));
     throw Error(ErrorCode::config,
                 request.line.strategies.empty() ? "no strategies are given to compare"
                                                 : "only one strategy is given to compare",
@@ -113,7 +114,8 @@ void compare_command(const Request& request, Output& output) {
       std::min_element(comparison.arms.begin(), comparison.arms.end(),
                        [](const ArmResult& a, const ArmResult& b) { return a.median_seconds < b.median_seconds; });
   const auto which = static_cast<std::size_t>(fastest - comparison.arms.begin());
-  output.print(next_line(explain_hint(request.face, job, options.arms[which].choice.plugin)));
+  output.print(next_line(explain_hint(request.face, job, options.arms[which].choice.plugin,
+                                      repeated_options(request.face, request.line))));
 }
 
 }  // namespace reshard::cli

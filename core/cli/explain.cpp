@@ -58,7 +58,7 @@ void explain_one(const Request& request, const LoadedJob& loaded, const Model& m
   section(notes_text(planned, style) + budget_text(job, planned));
   section(later_plans_text(job, later, style));
   if (over) throw *over;
-  output.print(next_line(train_hint(request.face, job)));
+  output.print(next_line(train_hint(request.face, job, repeated_options(request.face, request.line))));
 }
 
 void explain_arms(const Request& request, const LoadedJob& loaded, const Model& model, Output& output) {
@@ -89,7 +89,8 @@ void explain_arms(const Request& request, const LoadedJob& loaded, const Model& 
   output.print(arms_text(planned, output.style()) + "\n");
   if (const std::string text = same_plans_text(planned) + more; !text.empty()) output.print(text + "\n");
   if (first_over) throw *first_over;
-  output.print(next_line(compare_hint(request.face, job, request.line.strategies)));
+  output.print(next_line(
+      compare_hint(request.face, job, request.line.strategies, repeated_options(request.face, request.line))));
 }
 
 }  // namespace

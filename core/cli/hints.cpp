@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -17,6 +18,15 @@ std::string typed_name(const std::string& plugin) {
   return plugin.find('/') == std::string::npos ? plugin : "./" + std::filesystem::proximate(plugin).string();
 }
 
+// One word for the shell.
+std::string quoted(const std::string& text) {
+  constexpr std::string_view plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./=:,+-@%";
+  if (!text.empty() && text.find_first_not_of(plain) == std::string::npos) return text;
+  std::string word = "'";
+  for (const char c : text) word += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return word + "'";
+}
+
 std::string strategy_option(const Job& job) {
   const std::string where = job.where("strategy.plugin");
   return where.starts_with("--strategy") ? " --strategy " + typed_name(job.strategy.plugin) : "";
@@ -28,15 +38,35 @@ std::string next_line(const std::string& command) {
   return command.empty() ? "" : "next: " + command + "\n";
 }
 
-std::string train_hint(const Face& face, const Job& job) {
-  return fmt::format("{} train {}{}", face.typed, job.file, strategy_option(job));
+std::string repeated_options(const Face& face, const CommandLine& line) {
+  const config::Overrides& said = line.overrides;
+  std::string options;
+  const auto add = [&](const std::string& option, const std::string& value) {
+    options += " " + option + " " + quoted(value);
+  };
+  if (said.ranks) add("--ranks", std::to_string(*said.ranks));
+  if (said.steps) add("--steps", std::to_string(*said.steps));
+  for (const std::string& value : said.set) add("--set", value);
+  for (const std::string& value : said.units) add("--unit", value);
+  if (said.reshard_after_forward)
+    options +=
+        " --reshard-after-forward" + (said.reshard_after_forward->empty() ? "" : "=" + *said.reshard_after_forward);
+  if (said.no_reshard_after_forward) options += " --no-reshard-after-forward";
+  for (const ProgramFlag& flag : face.flags)
+    if (flag.target != nullptr && !flag.target->empty()) add(flag.name, *flag.target);
+  return options;
 }
 
-std::string explain_hint(const Face& face, const Job& job, const std::string& strategy) {
-  return fmt::format("{} explain {} --strategy {}", face.typed, job.file, typed_name(strategy));
+std::string train_hint(const Face& face, const Job& job, const std::string& options) {
+  return fmt::format("{} train {}{}{}", face.typed, job.file, strategy_option(job), options);
 }
 
-std::string compare_hint(const Face& face, const Job& job, const std::vector<std::string>& arms) {
+std::string explain_hint(const Face& face, const Job& job, const std::string& strategy, const std::string& options) {
+  return fmt::format("{} explain {} --strategy {}{}", face.typed, job.file, typed_name(strategy), options);
+}
+
+std::string compare_hint(const Face& face, const Job& job, const std::vector<std::string>& arms,
+                         const std::string& options) {
   std::vector<std::string> names = arms;
   if (names.size() < 2) {
     if (names.empty() && !job.strategy.plugin.empty()) names.push_back(typed_name(job.strategy.plugin));
@@ -44,7 +74,7 @@ std::string compare_hint(const Face& face, const Job& job, const std::vector<std
       if (names.size() < kArms && std::find(names.begin(), names.end(), other) == names.end()) names.push_back(other);
   }
   if (names.size() < 2) return "";
-  return fmt::format("{} compare {} --strategies {}", face.typed, job.file, fmt::join(names, ","));
+  return fmt::format("{} compare {} --strategies {}{}", face.typed, job.file, fmt::join(names, ","), options);
 }
 
 }  // namespace reshard::cli

@@ -50,7 +50,8 @@ void print_results(const RunRecord& record, const Request& request, const Job& j
   if (record.report) output.print(traffic_text(*record.report, style) + "\n");
   if (!record.phases.empty()) output.print(memory_text(record, style) + "\n");
   if (!record.sample.empty()) output.print(sample_text(record.sample, style) + "\n");
-  if (!record.error && output.text_file() != nullptr) output.print(next_line(compare_hint(request.face, job, {})));
+  if (!record.error && output.text_file() != nullptr)
+    output.print(next_line(compare_hint(request.face, job, {}, repeated_options(request.face, request.line))));
 }
 
 // A run that has failed ends with its own error, whatever becomes of its file.

@@ -21,6 +21,11 @@ namespace {
 constexpr comm::Tag kNoUnit{};
 constexpr int kMostStates = 8;
 
+// A NaN has a sign bit that means nothing to anybody.
+std::string number_text(double value) {
+  return std::isnan(value) ? "nan" : fmt::format("{}", value);
+}
+
 std::unique_ptr<device::Stream> make_stream(const Job& job, int rank) {
   if (!job.mesh.overlap) return device::make_inline_stream();
   return device::make_worker_stream(fmt::format("comm {}", rank).c_str());
@@ -190,8 +195,9 @@ void Core::agree(double loss_sum) {
   double sum = 0;
   for (std::size_t r = 0; r < all.size(); ++r) {
     if (!std::isfinite(all[r].loss_sum))
-      throw Error(ErrorCode::numeric, fmt::format("the loss is {} on rank {} at step {}", all[r].loss_sum, r, steps_),
-                  "", "lower [optimizer] lr, set clip_norm, or look at the data of that step");
+      throw Error(ErrorCode::numeric,
+                  fmt::format("the loss is {} on rank {} at step {}", number_text(all[r].loss_sum), r, steps_), "",
+                  "lower [optimizer] lr, set clip_norm, or look at the data of that step");
     sum += all[r].loss_sum;
     step_.stop_requested = step_.stop_requested || all[r].stop != 0;
   }
@@ -216,7 +222,7 @@ double Core::gradient_norm() {
   for (const optim::NormSum& part : all) sum.merge(part);
   const double norm = sum.norm();
   if (!std::isfinite(norm))
-    throw Error(ErrorCode::numeric, fmt::format("the gradient norm is {} at step {}", norm, steps_), "",
+    throw Error(ErrorCode::numeric, fmt::format("the gradient norm is {} at step {}", number_text(norm), steps_), "",
                 "lower [optimizer] lr, set clip_norm, or look at the data of that step");
   return norm;
 }

@@ -26,11 +26,6 @@ void check_mesh(const Job& job) {
   if (job.mesh.communicator != "threads") refuse("communicator", job.mesh.communicator, "use \"threads\"");
   if (job.mesh.reduce_order != "tree")
     refuse("reduce_order", job.mesh.reduce_order, "the CPU adds in tree order: use \"tree\"");
-  const int ranks = std::max(1, job.mesh.ranks);
-  if (job.mesh.ranks_per_node > 0 && ranks % job.mesh.ranks_per_node != 0)
-    throw Error(ErrorCode::config,
-                fmt::format("mesh.ranks_per_node = {} does not divide the {} ranks", job.mesh.ranks_per_node, ranks),
-                job.where("mesh.ranks_per_node"), "use 0 (all of them) or a divisor");
 }
 
 // Ranks are threads of this process: under a launcher, each of its processes would train a model of its own.

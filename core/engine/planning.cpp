@@ -36,6 +36,11 @@ bool trainable(const UnitSpec& spec) {
 Problem make_problem(const Job& job, const Model& model) {
   Problem problem;
   problem.ranks = ranks_of(job);
+  if (job.mesh.ranks_per_node > 0 && problem.ranks % job.mesh.ranks_per_node != 0)
+    throw Error(
+        ErrorCode::config,
+        fmt::format("mesh.ranks_per_node = {} does not divide the {} ranks", job.mesh.ranks_per_node, problem.ranks),
+        job.where("mesh.ranks_per_node"), "use 0 (all of them) or a divisor");
   problem.ranks_per_node = job.mesh.ranks_per_node > 0 ? job.mesh.ranks_per_node : problem.ranks;
   problem.microbatches = job.train.microbatches;
   problem.budget_bytes = job.memory.budget;

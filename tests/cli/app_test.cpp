@@ -270,7 +270,7 @@ TEST(Explain, ShowsEverythingAndThenTheBudgetsVerdict) {
         std::string("\n  per rank and step  count"), std::string("\n  predicted peak per rank  "),
         std::string("\n  kept unit  costs at the peak\n  all        ")})
     EXPECT_NE(fits.out.find(part), std::string::npos) << part << " in\n" << fits.out;
-  EXPECT_EQ(lines(fits.out).back(), "next: bin/toy train " + job);
+  EXPECT_EQ(lines(fits.out).back(), "next: bin/toy train " + job + " --unit b:reduce=last");
 
   const AppRun over =
       run_app(toy, {"explain", job, "--set", "memory.budget=1 KiB", "--json", folder.file("plan.json")});

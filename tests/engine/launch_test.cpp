@@ -149,7 +149,7 @@ TEST(Launch, WhatThisBuildHasNotIsAnError) {
             "default: mesh.communicator = \"nccl\" is not in this build (use \"threads\")");
   job = toy::job(4, "zero3");
   job.mesh.ranks_per_node = 3;
-  EXPECT_EQ(error_of(job, [](Rank&) {}),
+  EXPECT_EQ(error_of(job, [&](Rank& rank) { Runtime(job, two_units(), rank); }),
             "default: mesh.ranks_per_node = 3 does not divide the 4 ranks (use 0 (all of them) or a divisor)");
 }
 

@@ -42,9 +42,6 @@ TEST(Resident, PeakRssIsTheRanksPoolsAndAFewMore) {
   EXPECT_GE(pools, measured);
   EXPECT_LE(pools, measured * 5 / 4 + 8 * kMiB) << "the pool's own gaps";
   const int64_t grown = peak_rss() - before;
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "a sanitizer's shadow memory is resident too";
-#endif
   EXPECT_GE(grown, measured) << "what the ledger counts is really there";
   EXPECT_LE(grown, pools + 24 * kMiB) << "threads, tables and libraries";
 }
