@@ -1,5 +1,6 @@
 #include "reshard/model.h"
 
+#include <numeric>
 #include <utility>
 
 #include <fmt/format.h>
@@ -11,6 +12,7 @@ namespace reshard {
 namespace {
 
 constexpr int64_t kMostElements = int64_t{1} << 56;  // bytes, padding and sums over units then fit in 64 bits
+constexpr int64_t kMostBlock = int64_t{1} << 20;     // the least common multiple of some is still small
 
 Error not_found(const char* kind, std::string_view name, const std::vector<std::string>& known) {
   const std::string near = base::nearest(name, known);
@@ -49,6 +51,7 @@ void Model::check(const UnitSpec& spec) const {
   if (spec.saved_bytes < 0) fail("saved_bytes must not be negative");
   for (const UnitSpec& other : units_)
     if (other.name == spec.name) fail("the model has a unit of this name already");
+  int64_t grid = 1;
   for (std::size_t i = 0; i < spec.parameters.size(); ++i) {
     const Parameter& parameter = spec.parameters[i];
     if (parameter.name.empty()) fail("a parameter has no name");
@@ -60,6 +63,14 @@ void Model::check(const UnitSpec& spec) const {
         fail(fmt::format("parameter \"{}\" has more than 2^56 elements", parameter.name));
       elements *= size;
     }
+    if (parameter.block < 0 || parameter.block > kMostBlock)
+      fail(fmt::format("parameter \"{}\" asks for blocks of {} elements; they may have 1 to {}, or kUncut",
+                       parameter.name, parameter.block, kMostBlock));
+    if (parameter.block > 1) grid = std::lcm(grid, parameter.block);
+    if (grid > kMostElements >> 24U)
+      fail(fmt::format("parameter \"{}\"'s blocks of {} elements and those before have no small common multiple",
+                       parameter.name, parameter.block));
+    check_tie(spec, i);
     for (std::size_t j = 0; j < i; ++j)
       if (spec.parameters[j].name == parameter.name)
         fail(fmt::format("parameter \"{}\" is declared twice", parameter.name));
@@ -71,6 +82,35 @@ void Model::check(const UnitSpec& spec) const {
                       "unit \"" + spec.name + "\"",
                       "a shared parameter is declared once, in a unit that encloses its uses");
   }
+}
+
+// A tied parameter stands behind the one whose memory it shares, in the same unit.
+void Model::check_tie(const UnitSpec& spec, std::size_t index) const {
+  const Parameter& parameter = spec.parameters[index];
+  if (parameter.same_as.empty()) return;
+  for (std::size_t other = 0; other < index; ++other) {
+    const Parameter& first = spec.parameters[other];
+    if (first.name != parameter.same_as) continue;
+    if (first.elements() == parameter.elements() && first.trainable == parameter.trainable && first.same_as.empty())
+      return;
+    throw Error(ErrorCode::model,
+                fmt::format("parameter \"{}\" cannot be the same as \"{}\": {}", parameter.name, first.name,
+                            first.same_as.empty() ? "they differ in size, or one of them is frozen"
+                                                  : "that one is another name itself"),
+                "unit \"" + spec.name + "\"");
+  }
+  for (const UnitSpec& unit : units_)
+    for (const Parameter& owned : unit.parameters)
+      if (owned.name == parameter.same_as)
+        throw Error(ErrorCode::model,
+                    fmt::format("parameter \"{}\" of unit \"{}\" is the same as \"{}\" of unit \"{}\"", parameter.name,
+                                spec.name, owned.name, unit.name),
+                    "unit \"" + spec.name + "\"",
+                    "tied parameters belong to one unit: put both into one that encloses their uses");
+  throw Error(ErrorCode::model,
+              fmt::format("parameter \"{}\" is the same as \"{}\", which no parameter before it is called",
+                          parameter.name, parameter.same_as),
+              "unit \"" + spec.name + "\"");
 }
 
 Unit Model::find(std::string_view unit_name) const {
@@ -97,7 +137,8 @@ Model::Place Model::find_parameter(std::string_view parameter_name) const {
 int64_t Model::parameter_count() const {
   int64_t count = 0;
   for (const UnitSpec& unit : units_)
-    for (const Parameter& parameter : unit.parameters) count += parameter.elements();
+    for (const Parameter& parameter : unit.parameters)
+      if (parameter.same_as.empty()) count += parameter.elements();
   return count;
 }
 

@@ -8,20 +8,24 @@ namespace reshard::schedule {
 
 enum class Hook : uint8_t {
   begin_step,
-  begin_micro_batch,
+  begin_micro_batch,  // the next one; those before are over
+  enter_micro_batch,  // one of several in flight, by its number: begun if new, and what the hooks are about from here on
   before_forward,
   after_forward,
   before_backward,
   after_backward,
   reduce,            // the last micro-batch is over: whatever is not reduced yet is
   update,            // the optimizer runs; nothing is whole afterwards
+  skip,              // in place of update: this step's gradients are dropped
+  carry,             // in place of update: this step's gradients are kept and added to the next step's
   end_step,
   begin_evaluation,  // a forward-only pass, between steps
   end_evaluation,
-  before_read,       // the program reads a unit outside of its hooks, between steps
+  before_read,       // the program reads or writes a unit's fp32 values outside of its hooks, between steps
   after_read,
   release,           // frees every whole copy, between steps: before saving or switching
-  abandon,           // an exception: back to sharded, pending gradients are dropped
+  drop_carried,      // gradients carried over from earlier steps are dropped, between steps
+  abandon,           // an exception: back to sharded, this step's gradients are dropped
 };
 
 const char* name(Hook hook);  // "before forward", …

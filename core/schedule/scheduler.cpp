@@ -1,3 +1,6 @@
+// The bounds of steps, micro-batches and passes, and the making of ops. A unit's forward and backward stand in
+// scheduler_pass.cpp, whole copies in scheduler_copies.cpp, gradients in scheduler_reduce.cpp.
+
 #include "schedule/scheduler.h"
 
 #include <algorithm>
@@ -11,30 +14,46 @@ namespace reshard::schedule {
 Scheduler::Scheduler(Step step, std::vector<int> recorded)
     : step_(std::move(step)),
       states_(step_.units.size()),
+      flights_(static_cast<std::size_t>(step_.microbatches) + 1),
       forward_order_(recorded.empty() ? step_.forward_order : std::move(recorded)) {
   const std::size_t places = std::max<std::size_t>(step_.forward_order.size(), step_.units.size());
   ops_.reserve(16 + 8 * step_.units.size());
-  entered_.reserve(places);
-  left_.reserve(places);
+  for (Flight& flight : flights_) {
+    flight.runs.resize(states_.size());
+    flight.entered.reserve(places);
+    flight.left.reserve(places);
+  }
+  for (const ScheduledUnit& unit : step_.units) some_may_be_unused_ = some_may_be_unused_ || unit.may_be_unused;
 }
 
-std::span<const Op> Scheduler::on(Hook hook, int unit) {
+std::span<const Op> Scheduler::on(Hook hook, int subject) {
   ops_.clear();
   switch (hook) {
     case Hook::begin_step: begin_step(); break;
     case Hook::begin_micro_batch: begin_micro_batch(); break;
-    case Hook::before_forward: before_forward(unit); break;
-    case Hook::after_forward: after_forward(unit); break;
-    case Hook::before_backward: before_backward(unit); break;
-    case Hook::after_backward: after_backward(unit); break;
+    case Hook::enter_micro_batch: enter_micro_batch(subject); break;
+    case Hook::before_forward:
+    case Hook::after_forward:
+    case Hook::before_backward:
+    case Hook::after_backward:
+      if (some_may_be_unused_) make_up(hook, subject);
+      run_hook(hook, subject);
+      break;
     case Hook::reduce: reduce_rest(); break;
-    case Hook::update: update(); break;
+    case Hook::update:
+    case Hook::skip:
+    case Hook::carry: finish_step(hook); break;
     case Hook::end_step: end_step(); break;
     case Hook::begin_evaluation: begin_evaluation(); break;
     case Hook::end_evaluation: end_evaluation(); break;
-    case Hook::before_read: before_read(unit); break;
-    case Hook::after_read: after_read(unit); break;
+    case Hook::before_read: before_read(subject); break;
+    case Hook::after_read: after_read(subject); break;
     case Hook::release: release_all(); break;
+    case Hook::drop_carried:
+      require(phase_ == Phase::idle, hook, -1, "a step or a forward-only pass is running");
+      for (int unit = 0; unit < unit_count(); ++unit)
+        if (live(unit, UnitBuffer::carried)) release(unit, UnitBuffer::carried);
+      break;
     case Hook::abandon: abandon(); break;
   }
   return ops_;
@@ -42,6 +61,16 @@ std::span<const Op> Scheduler::on(Hook hook, int unit) {
 
 bool Scheduler::whole(int unit) const {
   return !moves(unit) || states_[static_cast<std::size_t>(unit)].residence == Residence::whole;
+}
+
+bool Scheduler::reads_master(int unit) const {
+  return live(unit, UnitBuffer::master);
+}
+
+bool Scheduler::carries() const {
+  for (int unit = 0; unit < unit_count(); ++unit)
+    if (live(unit, UnitBuffer::carried)) return true;
+  return false;
 }
 
 void Scheduler::require(bool fine, Hook hook, int unit, const char* why) const {
@@ -60,54 +89,88 @@ void Scheduler::require_unit(Hook hook, int unit) const {
 
 // ---- The bounds of steps and passes
 
+void Scheduler::clear(Flight& flight) {
+  flight.begun = flight.over = false;
+  std::fill(flight.runs.begin(), flight.runs.end(), Runs{});
+  flight.entered.clear();
+  flight.left.clear();
+  flight.forward_at = flight.backward_at = flight.declared_at = 0;
+}
+
 void Scheduler::begin_step() {
   require(phase_ == Phase::idle, Hook::begin_step, -1, "a step or a forward-only pass is running");
   require(!being_read(), Hook::begin_step, -1, "a unit is being read");
   phase_ = Phase::step;
   micro_batch_ = -1;
-  entered_.clear();
-  left_.clear();
-  for (UnitState& unit : states_) unit.divided = false;
+  begun_ = 0;
+  for (Flight& flight : flights_) clear(flight);
+  for (UnitState& unit : states_) unit.reduced = unit.exchanged = unit.divided = false;
 }
 
 void Scheduler::begin_micro_batch() {
   require(phase_ == Phase::step && !unit_open(), Hook::begin_micro_batch, -1,
           "no step is running, its gradients are reduced already, or a unit is in use");
   require(!last_micro_batch(), Hook::begin_micro_batch, -1, "the step has no more micro-batches");
-  ++micro_batch_;
-  forward_at_ = 0;
-  backward_at_ = 0;
-  entered_.clear();
-  left_.clear();
-  drop_saved();
-  for (UnitState& unit : states_) unit.forward_runs = unit.backward_runs = 0;
+  for (Flight& flight : flights_)
+    if (flight.begun && !flight.over) close(flight);
+  micro_batch_ = 0;
+  while (flight().begun) ++micro_batch_;
+  ++begun_;
+  flight().begun = true;
+}
+
+void Scheduler::enter_micro_batch(int index) {
+  require(phase_ == Phase::step && !unit_open(), Hook::enter_micro_batch, -1,
+          "no step is running, its gradients are reduced already, or a unit is in use");
+  require(index >= 0 && index < step_.microbatches, Hook::enter_micro_batch, -1, "the step has no such micro-batch");
+  require(!flights_[static_cast<std::size_t>(index)].over, Hook::enter_micro_batch, -1, "this micro-batch is over");
+  micro_batch_ = index;
+  if (!flight().begun) ++begun_;
+  flight().begun = true;
+}
+
+// What no backward came for is dropped: the program used its result in no loss.
+void Scheduler::close(Flight& flight) {
+  flight.over = true;
+  for (int unit = 0; unit < unit_count(); ++unit) {
+    Runs& runs = flight.runs[static_cast<std::size_t>(unit)];
+    state(unit).outstanding -= runs.forward - runs.backward;
+    for (; runs.saved > 0; --runs.saved) release(unit, UnitBuffer::saved);
+  }
 }
 
 void Scheduler::reduce_rest() {
   require((phase_ == Phase::step || phase_ == Phase::reduced) && !unit_open(), Hook::reduce, -1,
           "no step is running, it has been updated already, or a unit is in use");
   require(last_micro_batch(), Hook::reduce, -1, "the step has more micro-batches");
-  finish_reductions();
+  if (phase_ == Phase::step) finish_reductions();
   phase_ = Phase::reduced;
 }
 
-void Scheduler::update() {
-  require((phase_ == Phase::step || phase_ == Phase::reduced) && !unit_open(), Hook::update, -1,
+// By the optimizer's update, without one, or with the gradients kept for the next step.
+void Scheduler::finish_step(Hook hook) {
+  require((phase_ == Phase::step || phase_ == Phase::reduced) && !unit_open(), hook, -1,
           "no step is running, it has been updated already, or a unit is in use");
-  require(last_micro_batch(), Hook::update, -1, "the step has more micro-batches");
-  finish_reductions();
+  require(last_micro_batch(), hook, -1, "the step has more micro-batches");
+  if (phase_ == Phase::step) finish_reductions();
   free_all();
-  emit(op(OpKind::update, -1));
-  for (int unit = 0; unit < unit_count(); ++unit)
-    if (state(unit).gradient_shard) release(unit, UnitBuffer::gradient_shard);
+  if (hook == Hook::update) emit(op(OpKind::update, -1));
+  if (hook == Hook::carry) carry();
+  for (int unit = 0; unit < unit_count(); ++unit) {
+    if (live(unit, UnitBuffer::gradient_shard)) release(unit, UnitBuffer::gradient_shard);
+    if (hook == Hook::update && live(unit, UnitBuffer::carried)) release(unit, UnitBuffer::carried);
+  }
   phase_ = Phase::updated;
 }
 
 void Scheduler::end_step() {
   require(phase_ == Phase::updated, Hook::end_step, -1, "no step is running, or it has not been updated");
-  if (!entered_.empty()) {
-    if (entered_ != step_.forward_order) ++order_deviations_;
-    forward_order_ = entered_;
+  const std::vector<int>* entered = nullptr;
+  for (std::size_t m = 0; m + 1 < flights_.size(); ++m)
+    if (!flights_[m].entered.empty()) entered = &flights_[m].entered;
+  if (entered != nullptr) {
+    if (*entered != step_.forward_order) ++order_deviations_;
+    forward_order_ = *entered;
   }
   phase_ = Phase::idle;
   micro_batch_ = -1;
@@ -117,29 +180,47 @@ void Scheduler::begin_evaluation() {
   require(phase_ == Phase::idle, Hook::begin_evaluation, -1, "a forward-only pass stands between steps");
   require(!being_read(), Hook::begin_evaluation, -1, "a unit is being read");
   phase_ = Phase::evaluation;
-  forward_at_ = 0;
+  clear(flight());
 }
 
 void Scheduler::end_evaluation() {
   require(phase_ == Phase::evaluation && !unit_open(), Hook::end_evaluation, -1,
           "no forward-only pass is running, or a unit is in use");
+  if (some_may_be_unused_ && !flight().entered.empty()) make_up_rest(step_.declared_places.size());
   drop_unused_prefetches();
   phase_ = Phase::idle;
 }
 
+// The values that are read are those that the optimizer updates: in fp32.
 void Scheduler::before_read(int unit) {
   require_unit(Hook::before_read, unit);
   require(phase_ == Phase::idle, Hook::before_read, unit, "a step or a forward-only pass is running");
-  if (state(unit).reads++ == 0) state(unit).read_gathered = !whole(unit);
-  launch_gather(unit);
-  make_whole(unit);
+  UnitState& me = state(unit);
+  if (me.reads++ > 0) return;
+  if (!at(unit).casts) {
+    me.read_gathered = !whole(unit);
+    launch_gather(unit);
+    return make_whole(unit);
+  }
+  if (!owns(unit) || step_.shards == 1) return;
+  allocate(unit, UnitBuffer::master);
+  Op gather = op(OpKind::gather, unit, at(unit).shard_bytes * (step_.shards - 1));
+  gather.buffer = UnitBuffer::master;
+  gather.ranks = step_.shards;
+  emit(gather);
+  Op wait = op(OpKind::wait_gather, unit);
+  wait.buffer = UnitBuffer::master;
+  emit(wait);
 }
 
 void Scheduler::after_read(int unit) {
   require_unit(Hook::after_read, unit);
   UnitState& me = state(unit);
   require(me.reads > 0, Hook::after_read, unit, "the unit is not being read");
-  if (--me.reads == 0 && me.read_gathered) free(unit);
+  if (--me.reads > 0) return;
+  if (live(unit, UnitBuffer::master)) release(unit, UnitBuffer::master);
+  if (me.read_gathered) free(unit);
+  me.read_gathered = false;
 }
 
 void Scheduler::release_all() {
@@ -148,196 +229,24 @@ void Scheduler::release_all() {
   free_all();
 }
 
+// Back to where the step began: gradients of earlier steps, which wait for an update, stay.
 void Scheduler::abandon() {
   finish_in_flight();
   free_all();
-  drop_saved();
+  for (Flight& flight : flights_) close(flight);
   for (int unit = 0; unit < unit_count(); ++unit) {
-    UnitState& me = state(unit);
-    if (me.gradient) release(unit, UnitBuffer::gradient);
-    if (me.gradient_shard) release(unit, UnitBuffer::gradient_shard);
-    me = UnitState{};
+    for (const UnitBuffer buffer : {UnitBuffer::gradient, UnitBuffer::accumulator, UnitBuffer::gradient_shard,
+                                    UnitBuffer::master})
+      if (live(unit, buffer)) release(unit, buffer);
+    const bool carried = live(unit, UnitBuffer::carried);
+    state(unit) = UnitState{};
+    state(unit).live[static_cast<std::size_t>(UnitBuffer::carried)] = carried;
   }
+  for (Flight& flight : flights_) clear(flight);
   open_forwards_ = open_backwards_ = 0;
   micro_batch_ = -1;
+  begun_ = 0;
   phase_ = Phase::idle;
-}
-
-// ---- One unit's forward and backward
-
-void Scheduler::before_forward(int unit) {
-  require_unit(Hook::before_forward, unit);
-  require(phase_ == Phase::evaluation || (phase_ == Phase::step && micro_batch_ >= 0), Hook::before_forward, unit,
-          "neither a micro-batch nor a forward-only pass is running");
-  UnitState& me = state(unit);
-  const bool recompute = open_backwards_ > 0;
-  launch_gather(unit);
-  if (!recompute) {
-    if (phase_ == Phase::step) entered_.push_back(unit);
-    prefetch_forward(unit);
-  }
-  make_whole(unit);
-  ++me.forwards;
-  ++open_forwards_;
-  emit(op(OpKind::forward_begin, unit));
-  if (phase_ == Phase::step && !recompute) {
-    ++me.forward_runs;
-    if (at(unit).saved_bytes > 0) allocate(unit, UnitBuffer::saved);
-  }
-}
-
-void Scheduler::after_forward(int unit) {
-  require_unit(Hook::after_forward, unit);
-  UnitState& me = state(unit);
-  require(me.forwards > 0, Hook::after_forward, unit, "the unit's forward is not running");
-  emit(op(OpKind::forward_end, unit));
-  --me.forwards;
-  --open_forwards_;
-  if (open_backwards_ > 0) return;  // a recompute: the backward around it will need the unit
-  if (phase_ == Phase::step) {
-    left_.push_back(unit);
-    backward_at_ = left_.size();
-  }
-  if (unit == 0 && !me.in_use()) drop_unused_prefetches();  // the pass is over: what is gathered and unused has no use
-  if (!moves(unit) || me.in_use()) return;
-  const AfterForward policy = at(unit).decision.after_forward;
-  if (policy.kind == AfterForward::Kind::keep) return;
-  if (policy.kind == AfterForward::Kind::free) return free(unit);
-  allocate(unit, UnitBuffer::partial);
-  Op shrink = op(OpKind::shrink, unit, bytes(unit, UnitBuffer::whole));
-  shrink.ranks = policy.ranks;
-  emit(shrink);
-  me.residence = Residence::partial;
-}
-
-void Scheduler::before_backward(int unit) {
-  require_unit(Hook::before_backward, unit);
-  UnitState& me = state(unit);
-  require(phase_ == Phase::step && micro_batch_ >= 0, Hook::before_backward, unit, "no micro-batch is running");
-  require(me.backward_runs + me.backwards < me.forward_runs, Hook::before_backward, unit,
-          "the unit's forward has not run as often");
-  require(!me.divided, Hook::before_backward, unit,
-          "the unit's gradients of this step are reduced already; in the last micro-batch run all its forwards before "
-          "its last backward");
-  launch_gather(unit);
-  prefetch_backward(unit);
-  make_whole(unit);
-  if (in_flight_ == unit) finish_in_flight();  // its memory is read yet: the next gradient takes fresh memory
-  if (owns(unit) && at(unit).trainable && !me.gradient) allocate(unit, UnitBuffer::gradient);
-  ++me.backwards;
-  ++open_backwards_;
-  emit(op(OpKind::backward_begin, unit));
-}
-
-void Scheduler::after_backward(int unit) {
-  require_unit(Hook::after_backward, unit);
-  UnitState& me = state(unit);
-  require(me.backwards > 0, Hook::after_backward, unit, "the unit's backward is not running");
-  emit(op(OpKind::backward_end, unit));
-  --me.backwards;
-  --open_backwards_;
-  ++me.backward_runs;
-  if (me.saved > 0) release(unit, UnitBuffer::saved);
-  const bool last_run = me.backward_runs == me.forward_runs;
-  const Decision& decision = at(unit).decision;
-  // Between the runs of one micro-batch a unit that is kept after forward stays for the next run.
-  const bool keep = last_run ? decision.after_backward == AfterBackward::keep && !last_micro_batch()
-                             : decision.after_forward.kind == AfterForward::Kind::keep;
-  if (moves(unit) && !me.in_use() && !keep) free(unit);
-  if (last_run && me.gradient && (decision.reduce == Reduce::each || last_micro_batch()))
-    reduce(unit, last_micro_batch());
-  if (unit == 0 && !me.in_use()) {
-    drop_unused_prefetches();
-    finish_in_flight();
-  }
-}
-
-// ---- Gathering and freeing
-
-void Scheduler::launch_gather(int unit) {
-  UnitState& me = state(unit);
-  me.prefetched = false;
-  if (!moves(unit) || me.residence == Residence::whole || me.residence == Residence::gathering) return;
-  me.gathering_from_partial = me.residence == Residence::partial;
-  const int ranks = me.gathering_from_partial ? at(unit).decision.after_forward.ranks : step_.shards;
-  allocate(unit, UnitBuffer::whole);
-  Op gather = op(OpKind::gather, unit, bytes(unit, UnitBuffer::whole) / ranks * (ranks - 1));
-  gather.ranks = ranks;
-  gather.from_partial = me.gathering_from_partial;
-  emit(gather);
-  me.residence = Residence::gathering;
-}
-
-void Scheduler::make_whole(int unit) {
-  UnitState& me = state(unit);
-  if (me.residence != Residence::gathering) return;
-  emit(op(OpKind::wait_gather, unit));
-  me.residence = Residence::whole;
-  if (me.gathering_from_partial) release(unit, UnitBuffer::partial);
-  me.gathering_from_partial = false;
-}
-
-void Scheduler::free(int unit) {
-  UnitState& me = state(unit);
-  if (me.residence == Residence::gathering) make_whole(unit);
-  if (me.residence == Residence::partial)
-    release(unit, UnitBuffer::partial);
-  else if (me.residence == Residence::whole)
-    emit(op(OpKind::free, unit, bytes(unit, UnitBuffer::whole)));
-  me.residence = Residence::sharded;
-  me.prefetched = false;
-}
-
-void Scheduler::prefetch(int unit) {
-  UnitState& me = state(unit);
-  if (!moves(unit) || me.residence == Residence::whole || me.residence == Residence::gathering) return;
-  launch_gather(unit);
-  me.prefetched = true;
-}
-
-void Scheduler::prefetch_forward(int unit) {
-  const auto begin = forward_order_.begin(), end = forward_order_.end();
-  auto here = std::find(begin + static_cast<std::ptrdiff_t>(std::min(forward_at_, forward_order_.size())), end, unit);
-  if (here == end) here = std::find(begin, end, unit);  // out of order: start again from its first place
-  if (here == end) return;
-  forward_at_ = static_cast<std::size_t>(here - begin) + 1;
-  const std::size_t stop =
-      std::min(forward_order_.size(), forward_at_ + static_cast<std::size_t>(at(unit).decision.prefetch_forward));
-  for (std::size_t place = forward_at_; place < stop; ++place) prefetch(forward_order_[place]);
-}
-
-void Scheduler::prefetch_backward(int unit) {
-  std::size_t here = backward_at_;
-  while (here > 0 && left_[here - 1] != unit) --here;
-  if (here == 0) {  // out of order: its last place
-    here = left_.size();
-    while (here > 0 && left_[here - 1] != unit) --here;
-  }
-  if (here == 0) return;
-  backward_at_ = here - 1;
-  for (int ahead = 0; ahead < at(unit).decision.prefetch_backward && here >= 2; ++ahead, --here) {
-    const int next = left_[here - 2];
-    if (state(next).backward_runs < state(next).forward_runs) prefetch(next);
-  }
-}
-
-void Scheduler::free_all() {
-  for (int unit = 0; unit < unit_count(); ++unit)
-    if (state(unit).residence != Residence::sharded) free(unit);
-}
-
-// Of runs whose backward did not come: the program used their results in no loss.
-void Scheduler::drop_saved() {
-  for (int unit = 0; unit < unit_count(); ++unit)
-    while (state(unit).saved > 0) release(unit, UnitBuffer::saved);
-}
-
-void Scheduler::drop_unused_prefetches() {
-  for (int unit = 0; unit < unit_count(); ++unit)
-    if (state(unit).prefetched) {
-      ++prefetches_unused_;
-      free(unit);
-    }
 }
 
 // ---- Making ops
@@ -351,14 +260,17 @@ Op Scheduler::op(OpKind kind, int unit, int64_t bytes) const {
 }
 
 int64_t Scheduler::bytes(int unit, UnitBuffer buffer) const {
-  const int64_t shard = at(unit).shard_bytes, whole = shard * step_.shards;
+  const ScheduledUnit& me = at(unit);
   switch (buffer) {
-    case UnitBuffer::whole:
-    case UnitBuffer::gradient: return whole;
-    case UnitBuffer::partial: return whole / at(unit).decision.after_forward.ranks;
-    case UnitBuffer::gradient_shard: return shard;
-    case UnitBuffer::reduce_scratch: return shard;
-    case UnitBuffer::saved: return at(unit).saved_bytes;
+    case UnitBuffer::whole: return me.copy_bytes * step_.shards;
+    case UnitBuffer::partial: return me.copy_bytes * step_.shards / me.decision.after_forward.ranks;
+    case UnitBuffer::master: return me.shard_bytes * step_.shards;
+    case UnitBuffer::gradient: return me.gradient_bytes * step_.shards;
+    case UnitBuffer::accumulator: return me.reduced_bytes * step_.shards;
+    case UnitBuffer::gradient_shard:
+    case UnitBuffer::reduce_scratch:
+    case UnitBuffer::carried: return me.reduced_bytes;
+    case UnitBuffer::saved: return me.saved_bytes;
   }
   return 0;
 }
@@ -367,22 +279,14 @@ void Scheduler::allocate(int unit, UnitBuffer buffer) {
   Op allocate = op(OpKind::allocate, unit, bytes(unit, buffer));
   allocate.buffer = buffer;
   emit(allocate);
-  UnitState& me = state(unit);
-  if (buffer == UnitBuffer::gradient) me.gradient = true;
-  if (buffer == UnitBuffer::gradient_shard) me.gradient_shard = true;
-  if (buffer == UnitBuffer::reduce_scratch) me.scratch = true;
-  if (buffer == UnitBuffer::saved) ++me.saved;
+  state(unit).live[static_cast<std::size_t>(buffer)] = true;
 }
 
 void Scheduler::release(int unit, UnitBuffer buffer) {
   Op release = op(OpKind::release, unit, bytes(unit, buffer));
   release.buffer = buffer;
   emit(release);
-  UnitState& me = state(unit);
-  if (buffer == UnitBuffer::gradient) me.gradient = false;
-  if (buffer == UnitBuffer::gradient_shard) me.gradient_shard = false;
-  if (buffer == UnitBuffer::reduce_scratch) me.scratch = false;
-  if (buffer == UnitBuffer::saved) --me.saved;
+  state(unit).live[static_cast<std::size_t>(buffer)] = false;
 }
 
 }  // namespace reshard::schedule

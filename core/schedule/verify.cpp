@@ -58,9 +58,11 @@ void Verifier::begin(Hook hook, int unit) {
 void Verifier::end() {
   OpKind mark{};
   checked_unit_ = hook_unit_;
-  if (computes(hook_, mark)) rule(marks_ == 1, "the hook's computation is marked exactly once");
+  const bool repeated = hook_unit_ >= 0 && spec(hook_unit_).may_be_unused;
+  if (computes(hook_, mark))
+    rule(marks_ == 1 || (marks_ > 1 && repeated), "the hook's computation is marked exactly once");
   if (hook_ == Hook::before_read) ++state(hook_unit_).reads;
-  if (hook_ == Hook::update) updated_ = true;
+  if (hook_ == Hook::update || hook_ == Hook::skip || hook_ == Hook::carry) updated_ = true;
   checked_unit_ = in_flight_;
   rule(in_flight_ < 0 || step_.overlap, "without overlap a reduce is waited for before its hook ends");
   for (int unit = 0; unit < unit_count(); ++unit) {
@@ -73,8 +75,13 @@ void Verifier::end() {
       case Hook::reduce: check_reduced(unit); break;
       case Hook::end_evaluation: check_kept_only(unit); break;
       case Hook::update:
+      case Hook::skip:
+      case Hook::carry:
       case Hook::release:
       case Hook::abandon: check_nothing_live(unit); break;
+      case Hook::drop_carried:
+        rule(state(unit).live(UnitBuffer::carried) == 0, "every allocate has one release");
+        break;
       case Hook::end_step:
         rule(updated_, "a step ends after its update");
         check_nothing_live(unit);
@@ -92,6 +99,8 @@ void Verifier::apply(const Op& op) {
     case OpKind::allocate: return allocate(op);
     case OpKind::release: return release(op);
     case OpKind::gather: return gather(op);
+    case OpKind::cast: return cast(op);
+    case OpKind::accumulate: return accumulate(op);
     case OpKind::wait_gather: return wait_gather(op);
     case OpKind::free: return free(op);
     case OpKind::shrink: return shrink(op);
@@ -113,10 +122,13 @@ void Verifier::apply(const Op& op) {
 void Verifier::compute(const Op& op) {
   UnitState& me = state(op.unit);
   OpKind mark{};
-  rule(computes(hook_, mark) && mark == op.kind && op.unit == hook_unit_,
-       "computation begins and ends at the program's own hooks");
-  ++marks_;
-  rule(!moves(op.unit) || me.copy == Copy::whole, "a unit that is computed on is whole, its gather waited for");
+  const bool own = computes(hook_, mark) && mark == op.kind && op.unit == hook_unit_;
+  rule(own || spec(op.unit).may_be_unused, "computation begins and ends at the program's own hooks");
+  if (own) ++marks_;
+  const bool reads = spec(op.unit).read_in_backward ||
+                     (op.kind != OpKind::backward_begin && op.kind != OpKind::backward_end);
+  rule(!reads || !moves(op.unit) || me.copy == Copy::whole,
+       "a unit that is computed on is whole, its gather waited for");
   switch (op.kind) {
     case OpKind::forward_begin: ++me.forwards; break;
     case OpKind::forward_end:
@@ -125,7 +137,7 @@ void Verifier::compute(const Op& op) {
       break;
     case OpKind::backward_begin:
       rule(in_step_, "a backward stands in a step");
-      if (owns(op.unit) && spec(op.unit).trainable) {
+      if (trains(op.unit)) {
         rule(me.live(UnitBuffer::gradient) > 0, "a backward finds its gradient memory");
         rule(in_flight_ != op.unit && !me.gradient.spent && me.gradient.ranks == 1 && !me.gradient.divided,
              "a backward does not add into a gradient that is reduced already");
@@ -135,7 +147,7 @@ void Verifier::compute(const Op& op) {
     default:
       rule(me.backwards > 0, "a backward that ends has begun");
       --me.backwards;
-      if (!owns(op.unit) || !spec(op.unit).trainable) break;
+      if (!trains(op.unit)) break;
       me.gradient.runs.push_back(next_run_);
       me.runs.push_back(next_run_++);
       break;
@@ -157,8 +169,11 @@ void Verifier::update(const Op&) {
 
 void Verifier::check_usable(int unit) {
   const UnitState& me = state(unit);
-  rule(!me.in_use() || !moves(unit) || me.copy == Copy::whole,
+  const bool computed = me.forwards > 0 || (me.backwards > 0 && spec(unit).read_in_backward);
+  rule(!(computed || (me.reads > 0 && !spec(unit).casts)) || !moves(unit) || me.copy == Copy::whole,
        "a unit that is computed on is whole, its gather waited for");
+  rule(me.reads == 0 || !owns(unit) || !spec(unit).casts || step_.shards == 1 || me.master_whole,
+       "a unit that is read is there in fp32, its gather waited for");
 }
 
 void Verifier::check_kept_only(int unit) {
@@ -171,25 +186,42 @@ void Verifier::check_kept_only(int unit) {
 void Verifier::check_nothing_live(int unit) {
   const UnitState& me = state(unit);
   rule(in_flight_ < 0 && me.copy == Copy::none, "nothing is whole or in flight then");
-  for (const int64_t bytes : me.bytes) rule(bytes == 0, "every allocate has one release");
+  for (int buffer = 0; buffer < kUnitBuffers; ++buffer)
+    rule(me.bytes[static_cast<std::size_t>(buffer)] == 0 || buffer == static_cast<int>(UnitBuffer::carried),
+         "every allocate has one release");
 }
 
 // ---- Memory
 
 int64_t Verifier::size(int unit, UnitBuffer buffer) const {
-  const int64_t shard = spec(unit).shard_bytes;
+  const ScheduledUnit& me = spec(unit);
   switch (buffer) {
-    case UnitBuffer::whole:
-    case UnitBuffer::gradient: return shard * step_.shards;
+    case UnitBuffer::whole: return me.copy_bytes * step_.shards;
+    case UnitBuffer::master: return me.shard_bytes * step_.shards;
+    case UnitBuffer::gradient: return me.gradient_bytes * step_.shards;
+    case UnitBuffer::accumulator: return me.reduced_bytes * step_.shards;
     case UnitBuffer::partial: {
-      const AfterForward policy = spec(unit).decision.after_forward;
-      return policy.kind == AfterForward::Kind::shrink ? shard * step_.shards / policy.ranks : 0;
+      const AfterForward policy = me.decision.after_forward;
+      return policy.kind == AfterForward::Kind::shrink ? me.copy_bytes * step_.shards / policy.ranks : 0;
     }
     case UnitBuffer::gradient_shard:
-    case UnitBuffer::reduce_scratch: return shard;
-    case UnitBuffer::saved: return spec(unit).saved_bytes;
+    case UnitBuffer::reduce_scratch:
+    case UnitBuffer::carried: return me.reduced_bytes;
+    case UnitBuffer::saved: return me.saved_bytes;
   }
   return 0;
+}
+
+Verifier::Sum* Verifier::sum(int unit, UnitBuffer buffer) {
+  UnitState& me = state(unit);
+  switch (buffer) {
+    case UnitBuffer::gradient: return &me.gradient;
+    case UnitBuffer::accumulator: return &me.accumulator;
+    case UnitBuffer::gradient_shard: return &me.shard;
+    case UnitBuffer::reduce_scratch: return &me.scratch;
+    case UnitBuffer::carried: return &me.carried;
+    default: return nullptr;
+  }
 }
 
 void Verifier::change(int unit, UnitBuffer buffer, int64_t bytes) {
@@ -205,12 +237,13 @@ void Verifier::allocate(const Op& op) {
   rule(op.bytes == bytes && bytes > 0, "an allocate has the bytes of the unit's buffer");
   rule(op.buffer == UnitBuffer::saved || me.live(op.buffer) == 0, "a buffer is allocated once before its release");
   rule(op.buffer != UnitBuffer::whole || moves(op.unit), "in a shard group of one the shard is the whole");
+  rule(op.buffer != UnitBuffer::master || (spec(op.unit).casts && step_.shards > 1),
+       "a master copy is made where the whole is of another dtype");
   change(op.unit, op.buffer, bytes);
   if (op.buffer == UnitBuffer::whole) me.copy = Copy::raw;
   if (op.buffer == UnitBuffer::partial) me.partial_valid = false;
-  if (op.buffer == UnitBuffer::gradient) me.gradient = {};
-  if (op.buffer == UnitBuffer::gradient_shard) me.shard = {};
-  if (op.buffer == UnitBuffer::reduce_scratch) me.scratch = {};
+  if (Sum* held = sum(op.unit, op.buffer)) *held = {};
+  if (op.buffer == UnitBuffer::master) me.master_gathering = me.master_whole = false;
 }
 
 void Verifier::check_release(const Op& op) {
@@ -222,14 +255,27 @@ void Verifier::check_release(const Op& op) {
       rule(!(me.copy == Copy::gathering && me.from_partial),
            "a partial copy stays until the gather over it is waited for");
       break;
-    case UnitBuffer::gradient:
-      rule(in_flight_ != op.unit, "gradient memory stays until its reduce is waited for");
-      rule(me.backwards == 0, "gradient memory stays while a backward adds into it");
-      rule(me.gradient.spent || me.gradient.runs.empty() || dropped, "a gradient is reduced before it is released");
+    case UnitBuffer::master:
+      rule(me.reads == 0 && (me.master_whole || dropped), "a unit that is read stays");
       break;
+    case UnitBuffer::gradient:
+    case UnitBuffer::accumulator: {
+      const Sum& held = op.buffer == UnitBuffer::gradient ? me.gradient : me.accumulator;
+      rule(in_flight_ != op.unit, "gradient memory stays until its reduce is waited for");
+      rule(me.backwards == 0 || op.buffer == UnitBuffer::accumulator,
+           "gradient memory stays while a backward adds into it");
+      rule(held.spent || held.runs.empty() || dropped, "a gradient is reduced before it is released");
+      break;
+    }
     case UnitBuffer::gradient_shard:
       rule(in_flight_ != op.unit, "gradient memory stays until its reduce is waited for");
-      rule(updated_ || dropped, "a gradient shard stays until the update");
+      rule(updated_ || dropped || hook_ == Hook::skip || (hook_ == Hook::carry && me.carried.runs == me.shard.runs),
+           "a gradient shard stays until the update");
+      break;
+    case UnitBuffer::carried:
+      rule((updated_ && me.shard.carried) || (updated_ && me.live(UnitBuffer::gradient_shard) == 0) ||
+               hook_ == Hook::drop_carried,
+           "what is carried over stays until the update");
       break;
     case UnitBuffer::reduce_scratch:
       rule(in_flight_ != op.unit, "gradient memory stays until its reduce is waited for");
@@ -247,15 +293,23 @@ void Verifier::release(const Op& op) {
   check_release(op);
   change(op.unit, op.buffer, -op.bytes);
   if (op.buffer == UnitBuffer::partial) me.partial_valid = false;
-  if (op.buffer == UnitBuffer::gradient) me.gradient = {};
-  if (op.buffer == UnitBuffer::gradient_shard) me.shard = {};
-  if (op.buffer == UnitBuffer::reduce_scratch) me.scratch = {};
+  if (Sum* held = sum(op.unit, op.buffer)) *held = {};
+  if (op.buffer == UnitBuffer::master) me.master_gathering = me.master_whole = false;
 }
 
 // ---- Copies
 
 void Verifier::gather(const Op& op) {
   UnitState& me = state(op.unit);
+  if (op.buffer == UnitBuffer::master) {
+    rule(me.live(UnitBuffer::master) > 0 && !me.master_whole && !me.master_gathering,
+         "a gather finds fresh whole memory");
+    rule(!op.from_partial && op.ranks == step_.shards, "a gather is over the shard group");
+    rule(op.bytes == spec(op.unit).shard_bytes * (step_.shards - 1), "a gather receives (n-1)/n of the unit");
+    me.master_gathering = true;
+    return;
+  }
+  rule(step_.shards > 1, "in a shard group of one the shard is the whole");
   rule(me.copy == Copy::raw, "a gather finds fresh whole memory");
   if (op.from_partial) {
     rule(me.live(UnitBuffer::partial) > 0 && me.partial_valid, "a gather over partial copies finds one");
@@ -269,7 +323,19 @@ void Verifier::gather(const Op& op) {
   me.from_partial = op.from_partial;
 }
 
+void Verifier::cast(const Op& op) {
+  rule(step_.shards == 1 && spec(op.unit).casts, "a cast makes the whole in a shard group of one");
+  rule(state(op.unit).copy == Copy::raw, "a gather finds fresh whole memory");
+  state(op.unit).copy = Copy::whole;
+}
+
 void Verifier::wait_gather(const Op& op) {
+  if (op.buffer == UnitBuffer::master) {
+    rule(state(op.unit).master_gathering, "a gather is waited for once, after its launch");
+    state(op.unit).master_gathering = false;
+    state(op.unit).master_whole = true;
+    return;
+  }
   rule(state(op.unit).copy == Copy::gathering, "a gather is waited for once, after its launch");
   state(op.unit).copy = Copy::whole;
 }

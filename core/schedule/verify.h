@@ -7,12 +7,12 @@
 //
 // The rules, each of which an error names:
 //   copies     whatever is computed on or read is whole, its gather waited for; nothing is freed or shrunk while in use
-//   or
-//              in flight; a gather over partial copies finds them; after `update` nothing is whole
+//              or in flight; a gather over partial copies finds them; after `update` nothing is whole
 //   memory     every allocate has one release of the same bytes; after a step, `release` and `abandon` nothing is live
+//              but what is carried over
 //   gradients  each run's gradient is in the reduced shard exactly once, in the order of the runs, summed over all
-//   ranks,
-//              divided once after the last addition; no gradient is dropped, except by `abandon`
+//              ranks, divided once after the last addition; then what earlier steps carried over is added; no gradient
+//              is dropped, except by `abandon`, `skip` and `drop_carried`
 //   traffic    every op's ranks and bytes are those of the mesh and the unit
 
 #include <array>
@@ -54,15 +54,17 @@ class Verifier {
     std::vector<int> runs;
     int ranks = 1;
     bool divided = false;
-    bool spent = false;  // added into another sum: must not be used again
+    bool spent = false;    // added into another sum: must not be used again
+    bool carried = false;  // what earlier steps carried over is in it
   };
   struct UnitState {
     std::array<int64_t, kUnitBuffers> bytes{};  // live, by UnitBuffer
     Copy copy = Copy::none;
     bool from_partial = false;   // the gather in flight reads the partial copy
     bool partial_valid = false;  // the partial buffer holds this rank's slice
+    bool master_gathering = false, master_whole = false;
     int forwards = 0, backwards = 0, reads = 0;
-    Sum gradient, shard, scratch;
+    Sum gradient, accumulator, shard, scratch, carried;
     std::vector<int> runs;  // this step's finished backward runs: what the shard must contain in the end
     int64_t& live(UnitBuffer buffer) { return bytes[static_cast<std::size_t>(buffer)]; }
     int64_t live(UnitBuffer buffer) const { return bytes[static_cast<std::size_t>(buffer)]; }
@@ -86,6 +88,9 @@ class Verifier {
   void add_or_put(Sum& target, const Sum& value, bool add);
   void divide(Sum& sum);
   void launch(int unit);
+  void accumulate(const Op& op);
+  void cast(const Op& op);
+  Sum* sum(int unit, UnitBuffer buffer);
   void wait_reduce(const Op& op);
   void adopt(const Op& op);
   void scale(const Op& op);
@@ -101,7 +106,8 @@ class Verifier {
   UnitState& state(int unit) { return states_[static_cast<std::size_t>(unit)]; }
   const ScheduledUnit& spec(int unit) const { return step_.units[static_cast<std::size_t>(unit)]; }
   bool owns(int unit) const { return spec(unit).shard_bytes > 0; }
-  bool moves(int unit) const { return owns(unit) && step_.shards > 1; }
+  bool moves(int unit) const { return owns(unit) && (step_.shards > 1 || spec(unit).casts); }
+  bool trains(int unit) const { return spec(unit).gradient_bytes > 0; }
   int unit_count() const { return static_cast<int>(states_.size()); }
   void rule(bool holds, const char* text) const;
   [[noreturn]] void fail(const char* text) const;

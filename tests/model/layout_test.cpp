@@ -4,6 +4,7 @@
 
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -109,10 +110,85 @@ TEST(Layout, AShardMayHoldPaddingOnly) {
 }
 
 TEST(Layout, AUnitWithoutParametersHasNothing) {
-  const Layout layout({}, 3);
+  const Layout layout(std::vector<int64_t>{}, 3);
   EXPECT_EQ(layout.whole_elements(), 0);
   EXPECT_EQ(layout.parameter_count(), 0);
   EXPECT_TRUE(layout.fragments(2).empty());
+}
+
+// Units with trainable and frozen parameters, tied ones, and ones that must not be cut.
+std::vector<Piece> random_pieces(std::mt19937_64& engine) {
+  const auto roll = [&](int64_t least, int64_t most) {
+    return std::uniform_int_distribution<int64_t>(least, most)(engine);
+  };
+  std::vector<Piece> pieces;
+  for (int64_t p = roll(1, 8); p > 0; --p) {
+    Piece piece{.elements = roll(0, 1) == 0 ? roll(1, 130) : roll(1, 20000), .trainable = roll(0, 1) == 0};
+    if (roll(0, 2) == 0) piece.block = roll(0, 2) == 0 ? piece.elements : (int64_t{1} << roll(0, 8)) * (roll(0, 3) == 0 ? 3 : 1);
+    if (roll(0, 5) == 0 && !pieces.empty() && pieces[0].same_as < 0) {
+      piece = pieces[0];
+      piece.same_as = 0;
+    }
+    pieces.push_back(piece);
+  }
+  return pieces;
+}
+
+// Each parameter's elements lie where offset() says, in the section of its kind, and are cut only where it allows.
+TEST(Layout, SectionsTiesAndBlocksHoldForRandomUnits) {
+  std::mt19937_64 engine(7);
+  for (int round = 0; round < 600; ++round) {
+    const std::vector<Piece> pieces = random_pieces(engine);
+    for (const int shards : {1, 2, 3, 4, 7, 16}) {
+      SCOPED_TRACE("round " + std::to_string(round) + ", shards " + std::to_string(shards));
+      const Layout layout(pieces, shards);
+      std::vector<int64_t> next(pieces.size(), 0);
+      for (int shard = 0; shard < shards; ++shard)
+        for (const Fragment& part : layout.fragments(shard)) {
+          const Piece& piece = pieces[static_cast<std::size_t>(part.parameter)];
+          const Section& section = layout.sections()[piece.trainable ? 0 : 1];
+          ASSERT_LT(piece.same_as, 0) << "shared memory occurs once";
+          ASSERT_EQ(part.offset, std::exchange(next[static_cast<std::size_t>(part.parameter)],
+                                               part.offset + part.length));
+          ASSERT_GE(part.shard_offset, section.shard_offset);
+          ASSERT_LE(part.shard_offset + part.length, section.shard_offset + section.shard_elements);
+          ASSERT_EQ(layout.offset(part.parameter) + part.offset,
+                    section.whole_offset + shard * section.shard_elements + part.shard_offset - section.shard_offset);
+          if (piece.block >= piece.elements)
+            ASSERT_TRUE(piece.block == 1 || part.length == piece.elements) << "cut";
+          else
+            ASSERT_EQ(part.offset % piece.block, 0) << "cut inside a block of " << piece.block;
+        }
+      for (std::size_t p = 0; p < pieces.size(); ++p) {
+        ASSERT_EQ(layout.offset(static_cast<int>(p)) % kBlock, 0);
+        if (pieces[p].same_as < 0)
+          ASSERT_EQ(next[p], pieces[p].elements);
+        else
+          ASSERT_EQ(layout.offset(static_cast<int>(p)), layout.offset(pieces[p].same_as));
+      }
+      ASSERT_EQ(layout.frozen().shard_offset, layout.trainable().shard_elements);
+      ASSERT_EQ(layout.whole_elements() % (kBlock * shards), 0);
+    }
+  }
+}
+
+TEST(Layout, AParameterThatIsNotCutCostsPaddingOnly) {
+  const std::vector<Piece> pieces = {{.elements = 500}, {.elements = 600, .block = 600}, {.elements = 100}};
+  const Layout layout(pieces, 2);
+  EXPECT_EQ(layout.shard_elements(), 768);
+  EXPECT_EQ(layout.offset(1), 768);  // 500 elements, then padding up to the border
+  EXPECT_EQ(Layout(pieces, 1).shard_elements(), 512 + 640 + 128);
+}
+
+TEST(Layout, GradientsCoverTheTrainableSectionAlone) {
+  const std::vector<Piece> pieces = {
+      {.elements = 1000, .trainable = false}, {.elements = 64}, {.elements = 10, .trainable = false}, {.elements = 64}};
+  const Layout layout(pieces, 2);
+  EXPECT_EQ(layout.trainable().shard_elements, 64);
+  EXPECT_EQ(layout.frozen().shard_elements, 576);  // (1024 + 64) / 2, in whole blocks
+  EXPECT_EQ(layout.offset(1), 0);
+  EXPECT_EQ(layout.offset(3), 64);
+  EXPECT_EQ(layout.offset(0), 128);
 }
 
 TEST(LayoutDeathTest, RefusesWhatNoUnitHas) {

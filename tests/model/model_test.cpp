@@ -98,5 +98,29 @@ TEST(Model, NamesTheNearestWhereNothingIsFound) {
   EXPECT_EQ(refusal([] { small().find_parameter("bias"); }), "the model has no parameter \"bias\"");
 }
 
+TEST(Model, TiedParametersOfOneUnitShareTheirMemory) {
+  Model model({.name = "root", .parameters = {{.name = "wte", .shape = {10, 4}}, {.name = "head", .shape = {40}, .same_as = "wte"}}});
+  EXPECT_EQ(model.parameter_count(), 40);
+}
+
+TEST(Model, TiedParametersOfTwoUnitsAreRefusedWithBothNames) {
+  Model model({.name = "root", .parameters = {{.name = "wte", .shape = {10, 4}}}});
+  const auto text = [&](Parameter parameter) {
+    try {
+      model.add({.name = "head", .parameters = {std::move(parameter)}});
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("accepted");
+  };
+  EXPECT_EQ(text({.name = "lm", .shape = {10, 4}, .same_as = "wte"}),
+            "unit \"head\": parameter \"lm\" of unit \"head\" is the same as \"wte\" of unit \"root\" (tied parameters "
+            "belong to one unit: put both into one that encloses their uses)");
+  EXPECT_EQ(text({.name = "lm", .shape = {10, 4}, .same_as = "wet"}),
+            "unit \"head\": parameter \"lm\" is the same as \"wet\", which no parameter before it is called");
+  EXPECT_EQ(text({.name = "lm", .shape = {4}, .block = -1}),
+            "unit \"head\": parameter \"lm\" asks for blocks of -1 elements; they may have 1 to 1048576, or kUncut");
+}
+
 }  // namespace
 }  // namespace reshard

@@ -9,6 +9,7 @@
 
 #include "schedule/declared.h"
 #include "tests/schedule/program.h"
+#include "tests/schedule/plain_unit.h"
 
 namespace reshard::schedule {
 namespace {
@@ -100,7 +101,7 @@ TEST(Counts, AreThoseOfTheFieldForEveryPolicyAndEveryNumberOfBlocks) {
 TEST(Counts, AFrozenUnitIsGatheredAndNotReduced) {
   const Model model = blocks_in_root(3);
   Step step = plain_step(model, 4, 1, 2, {});
-  step.units[2].trainable = false;
+  step.units[2].gradient_bytes = step.units[2].reduced_bytes = 0;
   const Counts counts = count(model, step);
   EXPECT_EQ(counts.gathers_forward + counts.gathers_backward, 2 * 2 * 4);
   EXPECT_EQ(counts.reduces, 2 * 3);
@@ -129,11 +130,11 @@ Cost closed_formula(const ScheduledUnit& unit, const Step& step) {
         (shrinks ? backward * (whole / d.after_forward.ranks * (d.after_forward.ranks - 1)) : backward * received);
     cost.shrinks = shrinks ? m : 0;
   }
-  const int64_t reduced = !unit.trainable ? 0 : d.reduce == Reduce::each ? m : 1;
+  const int64_t reduced = unit.gradient_bytes == 0 ? 0 : d.reduce == Reduce::each ? m : 1;
   if (n > 1) cost.reduces = reduced;
   cost.reduce_bytes = cost.reduces * received;
-  if (r > 1) cost.all_reduces = step.all_reduce == AllReduce::each ? reduced : unit.trainable ? 1 : 0;
-  if (n == 1 && r > 1 && step.all_reduce == AllReduce::last) cost.all_reduces = unit.trainable ? 1 : 0;
+  if (r > 1) cost.all_reduces = step.all_reduce == AllReduce::each ? reduced : unit.gradient_bytes > 0 ? 1 : 0;
+  if (n == 1 && r > 1 && step.all_reduce == AllReduce::last) cost.all_reduces = unit.gradient_bytes > 0 ? 1 : 0;
   cost.all_reduce_bytes = cost.all_reduces * (2 * shard * (r - 1) / r);
   return cost;
 }

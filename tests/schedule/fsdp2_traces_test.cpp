@@ -13,6 +13,7 @@
 
 #include "schedule/verify.h"
 #include "tests/schedule/trace_file.h"
+#include "tests/schedule/plain_unit.h"
 
 namespace reshard::schedule {
 namespace {
@@ -46,7 +47,7 @@ class TracedProgram {
     step.all_reduce = trace.all_reduce;
     for (std::size_t u = 0; u < trace.units.size(); ++u) {
       const TracedUnit& unit = trace.units[u];
-      step.units.push_back({.decision = unit.decision, .shard_bytes = unit.empty ? 0 : 256, .trainable = !unit.frozen});
+      step.units.push_back(plain_unit(unit.decision, unit.empty ? 0 : 256, !unit.frozen));
       step.forward_order.push_back(static_cast<int>(u));
     }
     return step;

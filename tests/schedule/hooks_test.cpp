@@ -9,6 +9,7 @@
 
 #include "reshard/error.h"
 #include "schedule/scheduler.h"
+#include "tests/schedule/plain_unit.h"
 
 namespace reshard::schedule {
 namespace {
@@ -19,7 +20,7 @@ Step two_units(int microbatches) {
   Step step;
   step.shards = 2;
   step.microbatches = microbatches;
-  step.units = {{.shard_bytes = 256}, {.shard_bytes = 256}};
+  step.units = {plain_unit({}, 256), plain_unit({}, 256)};
   step.forward_order = {0, 1};
   return step;
 }

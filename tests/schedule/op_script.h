@@ -12,6 +12,7 @@
 
 #include "reshard/error.h"
 #include "schedule/verify.h"
+#include "tests/schedule/plain_unit.h"
 
 namespace reshard::schedule::script {
 
@@ -81,7 +82,7 @@ inline Step step(int shards, int replicas, int microbatches, int units,
   step.replicas = replicas;
   step.microbatches = microbatches;
   for (int u = 0; u < units; ++u) {
-    step.units.push_back({.decision = {.after_forward = after_forward}, .shard_bytes = kShard});
+    step.units.push_back(plain_unit({.after_forward = after_forward}, kShard));
     step.forward_order.push_back(u);
   }
   return step;

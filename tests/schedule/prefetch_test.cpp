@@ -7,6 +7,7 @@
 
 #include "schedule/scheduler.h"
 #include "schedule/verify.h"
+#include "tests/schedule/plain_unit.h"
 
 namespace reshard::schedule {
 namespace {
@@ -23,7 +24,7 @@ class Row {
     step.shards = 4;
     step.microbatches = microbatches;
     for (int u = 0; u < units; ++u) {
-      step.units.push_back({.decision = decision, .shard_bytes = 256});
+      step.units.push_back(plain_unit(decision, 256));
       step.forward_order.push_back(u);
     }
     return step;
@@ -97,7 +98,8 @@ TEST(Prefetch, WholeUnitsCountAsPlacesAndGatherNothing) {
 
 TEST(Prefetch, UnitsWithoutParametersCountAsPlaces) {
   Step step = Row::row(5, ahead(1, 1));
-  step.units[0].shard_bytes = step.units[2].shard_bytes = 0;
+  step.units[0] = plain_unit(step.units[0].decision, 0);
+  step.units[2] = plain_unit(step.units[2].decision, 0);
   EXPECT_EQ(Row(step).step({1, 2, 3, 4}), "1||3|4| / 4|3||1|");
 }
 

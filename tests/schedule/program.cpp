@@ -9,6 +9,7 @@
 #include "base/math.h"
 #include "model/layout.h"
 #include "schedule/declared.h"
+#include "tests/schedule/plain_unit.h"
 
 namespace reshard::schedule {
 
@@ -44,7 +45,7 @@ Step plain_step(const Model& model, int shards, int replicas, int microbatches, 
     std::vector<int64_t> elements;
     for (const Parameter& parameter : unit.parameters) elements.push_back(parameter.elements());
     const int64_t shard = model::Layout(elements, shards).shard_elements() * static_cast<int64_t>(sizeof(float));
-    step.units.push_back({.decision = decision, .shard_bytes = shard, .saved_bytes = unit.saved_bytes});
+    step.units.push_back(plain_unit(decision, shard, true, unit.saved_bytes));
   }
   return step;
 }
@@ -64,7 +65,7 @@ Step random_step(Dice& dice, const Model& model) {
     decision.reduce = dice.pick({Reduce::each, Reduce::last});
     decision.prefetch_forward = dice.roll(0, dice.pick({0, 1, 2, kMaxPrefetch}));
     decision.prefetch_backward = dice.roll(0, dice.pick({0, 1, 2, kMaxPrefetch}));
-    unit.trainable = !dice.chance(0.15);
+    if (dice.chance(0.15)) unit.gradient_bytes = unit.reduced_bytes = 0;
   }
   return step;
 }

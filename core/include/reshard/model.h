@@ -11,10 +11,13 @@
 // exact reverse. A run may deviate; the runtime then does what is needed and says that it did.
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "reshard/dtype.h"
 
 namespace reshard {
 
@@ -23,7 +26,16 @@ struct Parameter {
   std::vector<int64_t> shape = {};  // elements per dimension, each >= 1; {} is a single element
   bool decay = true;           // false: the job's weight_decay does not apply to it
   double lr_scale = 1.0;       // times the job's learning rate
-  bool trainable = true;
+  bool trainable = true;       // false: no gradient, no optimizer state, no update
+
+  // For block-wise and whole-matrix optimizers: a rank's fragment of it begins and ends at multiples of so many elements.
+  // 1: it may be cut anywhere (where the runtime cuts, at multiples of 64); kUncut: it lies on one rank. Costs padding.
+  static constexpr int64_t kUncut = 0;
+  int64_t block = 1;
+
+  // Tied: another name for an earlier parameter of the same unit, of equal size, with which it shares memory, gradient and
+  // state. A tied parameter of another unit is an error: put both uses into one unit, or into one that encloses them.
+  std::string same_as = {};
 
   int64_t elements() const;
   bool operator==(const Parameter&) const = default;
@@ -35,6 +47,18 @@ struct UnitSpec {
   int64_t saved_bytes = 0;  // what the program keeps from this unit's forward to its backward, per run, micro-batch and rank
   double flops_forward = 0, flops_backward = 0;  // per micro-batch and rank; 0 = not declared
   int repeats = 1;                               // how often in a row a forward pass runs it, its children included
+
+  // What it is gathered and computed in, and its gradient's dtype; absent: the job's [precision] param_dtype.
+  std::optional<Dtype> param_dtype = {};
+
+  // False: its backward does not read its parameters (an embedding): it is not gathered for it, and reading them then is
+  // an error.
+  bool needs_parameters_in_backward = true;
+
+  // True: some ranks, or all, may leave it and what it encloses out of a pass. All then take part in its gathers and
+  // reduces all the same, those without a use with zeros. False: a rank that leaves it out while others run it is an
+  // error on all of them.
+  bool may_be_unused = false;
 };
 
 // A handle: cheap, comparable, valid for the model that gave it and every copy of that model.
@@ -73,13 +97,14 @@ class Model {
   };
   Place find_parameter(std::string_view parameter_name) const;
 
-  int64_t parameter_count() const;  // elements, padding left out
+  int64_t parameter_count() const;  // elements; padding left out, tied ones counted once
 
   // Units in the order in which the declared forward pass enters them (before_forward), repeats included.
   std::vector<int> forward_order() const;
 
  private:
   void check(const UnitSpec& spec) const;
+  void check_tie(const UnitSpec& spec, std::size_t index) const;
   void enter(int unit, std::vector<int>& order) const;
 
   std::vector<UnitSpec> units_;
