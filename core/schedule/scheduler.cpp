@@ -74,12 +74,12 @@ void Scheduler::begin_micro_batch() {
   require(phase_ == Phase::step && !unit_open(), Hook::begin_micro_batch, -1,
           "no step is running, its gradients are reduced already, or a unit is in use");
   require(!last_micro_batch(), Hook::begin_micro_batch, -1, "the step has no more micro-batches");
+  if (micro_batch_ >= 0) end_micro_batch();
   ++micro_batch_;
   forward_at_ = 0;
   backward_at_ = 0;
   entered_.clear();
   left_.clear();
-  drop_saved();
   for (UnitState& unit : states_) unit.forward_runs = unit.backward_runs = 0;
 }
 
@@ -171,8 +171,10 @@ void Scheduler::before_forward(int unit) {
           "neither a micro-batch nor a forward-only pass is running");
   UnitState& me = state(unit);
   const bool recompute = open_backwards_ > 0;
+  if (recompute && !me.in_use() && me.residence != Residence::whole) me.recomputed = true;
   launch_gather(unit);
   if (!recompute) {
+    me.recomputed = false;
     if (phase_ == Phase::step) entered_.push_back(unit);
     prefetch_forward(unit);
   }
@@ -219,6 +221,7 @@ void Scheduler::before_backward(int unit) {
   require(!me.divided, Hook::before_backward, unit,
           "the unit's gradients of this step are reduced already; in the last micro-batch run all its forwards before "
           "its last backward");
+  me.recomputed = false;
   launch_gather(unit);
   prefetch_backward(unit);
   make_whole(unit);
@@ -248,6 +251,7 @@ void Scheduler::after_backward(int unit) {
     reduce(unit, last_micro_batch());
   if (unit == 0 && !me.in_use()) {
     drop_unused_prefetches();
+    drop_recomputed();
     finish_in_flight();
   }
 }
@@ -285,7 +289,7 @@ void Scheduler::free(int unit) {
   else if (me.residence == Residence::whole)
     emit(op(OpKind::free, unit, bytes(unit, UnitBuffer::whole)));
   me.residence = Residence::sharded;
-  me.prefetched = false;
+  me.prefetched = me.recomputed = false;
 }
 
 void Scheduler::prefetch(int unit) {
@@ -340,49 +344,17 @@ void Scheduler::drop_unused_prefetches() {
     }
 }
 
-// ---- Making ops
-
-Op Scheduler::op(OpKind kind, int unit, int64_t bytes) const {
-  Op op;
-  op.kind = kind;
-  op.unit = unit;
-  op.bytes = bytes;
-  return op;
+void Scheduler::drop_recomputed() {
+  for (int unit = 0; unit < unit_count(); ++unit)
+    if (state(unit).recomputed && !state(unit).in_use()) free(unit);
 }
 
-int64_t Scheduler::bytes(int unit, UnitBuffer buffer) const {
-  const int64_t shard = at(unit).shard_bytes, whole = shard * step_.shards;
-  switch (buffer) {
-    case UnitBuffer::whole:
-    case UnitBuffer::gradient: return whole;
-    case UnitBuffer::partial: return whole / at(unit).decision.after_forward.ranks;
-    case UnitBuffer::gradient_shard: return shard;
-    case UnitBuffer::reduce_scratch: return shard;
-    case UnitBuffer::saved: return at(unit).saved_bytes;
-  }
-  return 0;
-}
-
-void Scheduler::allocate(int unit, UnitBuffer buffer) {
-  Op allocate = op(OpKind::allocate, unit, bytes(unit, buffer));
-  allocate.buffer = buffer;
-  emit(allocate);
-  UnitState& me = state(unit);
-  if (buffer == UnitBuffer::gradient) me.gradient = true;
-  if (buffer == UnitBuffer::gradient_shard) me.gradient_shard = true;
-  if (buffer == UnitBuffer::reduce_scratch) me.scratch = true;
-  if (buffer == UnitBuffer::saved) ++me.saved;
-}
-
-void Scheduler::release(int unit, UnitBuffer buffer) {
-  Op release = op(OpKind::release, unit, bytes(unit, buffer));
-  release.buffer = buffer;
-  emit(release);
-  UnitState& me = state(unit);
-  if (buffer == UnitBuffer::gradient) me.gradient = false;
-  if (buffer == UnitBuffer::gradient_shard) me.gradient_shard = false;
-  if (buffer == UnitBuffer::reduce_scratch) me.scratch = false;
-  if (buffer == UnitBuffer::saved) --me.saved;
+// Frees what no backward came for: units that were kept or shrunk for it, and what their runs saved.
+void Scheduler::end_micro_batch() {
+  drop_unused_prefetches();
+  drop_saved();
+  for (int unit = 0; unit < unit_count(); ++unit)
+    if (last_micro_batch() || at(unit).decision.after_backward == AfterBackward::free) free(unit);
 }
 
 }  // namespace reshard::schedule

@@ -9,7 +9,9 @@
 //
 // [Note: order of prefetching] Forward order = the declared order until a step is recorded, then the last recorded one.
 // Backward order = the reverse of this micro-batch's after_forward order. A distance counts places in the order, whole
-// units included. A recompute (a forward hook inside somebody's backward) neither frees nor enters the order.
+// units included. A recompute (a forward hook inside somebody's backward) neither frees nor enters the order; what it
+// gathered and no backward freed is freed when the root's backward ends. What no backward came for at all is freed with
+// its micro-batch, as if its backward had been.
 
 #include <cstdint>
 #include <span>
@@ -66,6 +68,7 @@ class Scheduler {
     bool gathering_from_partial = false;
     bool prefetched = false;      // gathered ahead, not used yet
     bool read_gathered = false;   // whole only because of before_read
+    bool recomputed = false;      // whole only because of a recompute
     int reads = 0;                // before_read without its after_read
     bool gradient = false;        // the gradient buffer is there
     bool gradient_shard = false;  // so is the shard's
@@ -101,6 +104,8 @@ class Scheduler {
   void prefetch_backward(int unit);
   void prefetch(int unit);
   void drop_unused_prefetches();
+  void drop_recomputed();
+  void end_micro_batch();
   void reduce(int unit, bool last);
   void reduce_sharded(int unit, bool last);
   void reduce_unsharded(int unit, bool last);

@@ -86,8 +86,7 @@ void Scheduler::finish_in_flight() {
 // A unit that did not run in the last micro-batch still has a gradient to reduce, or a shard to exchange and divide.
 void Scheduler::finish_reductions() {
   finish_in_flight();
-  drop_unused_prefetches();
-  drop_saved();
+  end_micro_batch();
   for (int unit = 0; unit < unit_count(); ++unit) {
     UnitState& me = state(unit);
     if (me.gradient) reduce(unit, true);
