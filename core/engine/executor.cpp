@@ -37,7 +37,7 @@ Executor::Executor(const Model& model, const model::Mesh& mesh, int rank, int st
     unit.layout = model::Layout(sizes(spec), mesh_.shards());
     unit.fragments = unit.layout.fragments(mesh_.shard_of(rank_));
     unit.shard = zeroed(pool_, unit.shard_bytes(), MemoryCategory::sharded_parameters);
-    for (int s = 0; s < state_tensors; ++s)
+    for (int s = 0; s < (spec.trainable() ? state_tensors : 0); ++s)
       unit.states.push_back(zeroed(pool_, unit.shard_bytes(), MemoryCategory::optimizer_state));
     units_.push_back(std::move(unit));
   }

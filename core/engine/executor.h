@@ -28,7 +28,7 @@ struct UnitMemory {
   model::Layout layout{{}, 1};
   std::vector<model::Fragment> fragments;  // of this rank's shard
   memory::Block shard;                     // parameters
-  std::vector<memory::Block> states;       // optimizer state, one per state tensor, each as long as the shard
+  std::vector<memory::Block> states;       // one per state tensor, each as long as the shard; none for a frozen unit
   memory::Block whole, partial, gradient, gradient_shard, scratch;
   device::Event gathered, reduced;
   Transfer reducing = Transfer::reduce;  // what `reduced` waits for
@@ -39,7 +39,8 @@ struct UnitMemory {
 
 class Executor {
  public:
-  // Allocates shards (zeroed) and `state_tensors` per unit (zeroed). REQUIRES: pool, stream and groups outlive it.
+  // Allocates shards (zeroed) and `state_tensors` per unit that is trainable (zeroed). REQUIRES: pool, stream and
+  // groups outlive it.
   Executor(const Model& model, const model::Mesh& mesh, int rank, int state_tensors, memory::Pool& pool,
            device::Stream& stream, Groups& groups);
 

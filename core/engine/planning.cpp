@@ -29,10 +29,6 @@ model::Layout layout_of(const UnitSpec& spec, int shards) {
   return model::Layout(elements, shards);
 }
 
-bool trainable(const UnitSpec& spec) {
-  return std::any_of(spec.parameters.begin(), spec.parameters.end(), [](const Parameter& p) { return p.trainable; });
-}
-
 Problem make_problem(const Job& job, const Model& model) {
   Problem problem;
   problem.ranks = ranks_of(job);
@@ -54,7 +50,7 @@ Problem make_problem(const Job& job, const Model& model) {
     unit.bytes = layout_of(spec, problem.ranks).whole_elements() * kElementBytes;
     for (const Parameter& p : spec.parameters)
       if (p.trainable) unit.trainable_bytes += p.elements() * kElementBytes;
-    unit.gradient_bytes = trainable(spec) ? unit.bytes : 0;
+    unit.gradient_bytes = spec.trainable() ? unit.bytes : 0;
     unit.flops_forward = spec.flops_forward;
     unit.flops_backward = spec.flops_backward;
     problem.units.push_back(std::move(unit));
@@ -81,7 +77,7 @@ schedule::BytesByCategory resident_bytes(const Model& model, int shards, int opt
   for (const UnitSpec& spec : model.units()) {
     const int64_t shard = layout_of(spec, shards).shard_elements() * kElementBytes;
     bytes[static_cast<std::size_t>(MemoryCategory::sharded_parameters)] += shard;
-    bytes[static_cast<std::size_t>(MemoryCategory::optimizer_state)] += shard * optimizer_states;
+    if (spec.trainable()) bytes[static_cast<std::size_t>(MemoryCategory::optimizer_state)] += shard * optimizer_states;
   }
   bytes[static_cast<std::size_t>(MemoryCategory::activations)] = model.held_bytes();
   return bytes;
@@ -151,7 +147,7 @@ schedule::Step make_step(const Job& job, const Model& model, const Plan& plan) {
     step.units.push_back({.decision = plan.units[static_cast<std::size_t>(u)].decision,
                           .shard_bytes = layout_of(spec, plan.shards).shard_elements() * kElementBytes,
                           .saved_bytes = spec.saved_bytes,
-                          .trainable = trainable(spec)});
+                          .trainable = spec.trainable()});
   }
   return step;
 }

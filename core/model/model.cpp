@@ -1,5 +1,6 @@
 #include "reshard/model.h"
 
+#include <algorithm>
 #include <numeric>
 #include <utility>
 
@@ -26,6 +27,10 @@ int64_t Parameter::elements() const {
   int64_t count = 1;
   for (const int64_t size : shape) count *= size;
   return count;
+}
+
+bool UnitSpec::trainable() const {
+  return std::any_of(parameters.begin(), parameters.end(), [](const Parameter& p) { return p.trainable; });
 }
 
 Model::Model(UnitSpec root) {

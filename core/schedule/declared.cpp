@@ -1,6 +1,9 @@
 #include "schedule/declared.h"
 
+#include <utility>
 #include <vector>
+
+#include "model/layout.h"
 
 namespace reshard::schedule {
 namespace {
@@ -39,7 +42,47 @@ class Driver {
   std::vector<std::vector<int>> children_;
 };
 
+// The places of one forward pass, as the declared pass itself comes to them.
+void add_places(const Model& model, Step& step) {
+  Step plain = step;
+  for (ScheduledUnit& unit : plain.units) unit = {};
+  Scheduler scheduler(std::move(plain));
+  scheduler.on(Hook::begin_evaluation);
+  const OpVisitor visit = [&](Hook hook, int unit, std::span<const Op>) {
+    step.declared_places.push_back({.unit = unit, .begins = hook == Hook::before_forward});
+  };
+  Driver(model, scheduler, visit).forward(0);
+}
+
 }  // namespace
+
+Step step_of(const Model& model, const MeshSize& mesh, int microbatches, const Precision& precision) {
+  Step step;
+  step.shards = mesh.shards;
+  step.replicas = mesh.replicas;
+  step.microbatches = microbatches;
+  step.forward_order = model.forward_order();
+  for (int u = 0; u < model.unit_count(); ++u) {
+    const UnitSpec& spec = model.spec({u});
+    const model::Layout layout(spec, mesh.shards);
+    const Dtype computed = spec.param_dtype.value_or(precision.param);
+    const int64_t trained = layout.trainable().shard_elements;
+    // What lies inside a unit that may be unused is unused with it.
+    const bool inside = u > 0 && step.units[static_cast<std::size_t>(model.parent({u}).index)].may_be_unused;
+    step.units.push_back({.decision = {},
+                          .shard_bytes = layout.shard_elements() * bytes_of(Dtype::fp32),
+                          .copy_bytes = layout.shard_elements() * bytes_of(computed),
+                          .gradient_bytes = trained * bytes_of(computed),
+                          .reduced_bytes = trained * bytes_of(precision.reduce),
+                          .casts = computed != Dtype::fp32,
+                          .converts = computed != precision.reduce,
+                          .saved_bytes = spec.saved_bytes,
+                          .read_in_backward = spec.needs_parameters_in_backward,
+                          .may_be_unused = spec.may_be_unused || inside});
+  }
+  add_places(model, step);
+  return step;
+}
 
 void declared_pass(const Model& model, Scheduler& scheduler, bool backward, const OpVisitor& visit) {
   Driver driver(model, scheduler, visit);

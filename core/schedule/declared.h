@@ -6,10 +6,23 @@
 #include <functional>
 #include <span>
 
+#include "reshard/dtype.h"
 #include "reshard/model.h"
 #include "schedule/scheduler.h"
 
 namespace reshard::schedule {
+
+struct MeshSize {
+  int shards = 1, replicas = 1;
+};
+
+// What parameters are gathered and computed in where their unit does not say, and what gradients are added in.
+struct Precision {
+  Dtype param = Dtype::fp32, reduce = Dtype::fp32;
+};
+
+// The scheduler's input for a model: every unit's bytes and the declared order, with the core's default decisions.
+Step step_of(const Model& model, const MeshSize& mesh, int microbatches, const Precision& precision);
 
 using OpVisitor = std::function<void(Hook hook, int unit, std::span<const Op> ops)>;
 

@@ -111,8 +111,7 @@ void Scheduler::begin_micro_batch() {
   require(phase_ == Phase::step && !unit_open(), Hook::begin_micro_batch, -1,
           "no step is running, its gradients are reduced already, or a unit is in use");
   require(!last_micro_batch(), Hook::begin_micro_batch, -1, "the step has no more micro-batches");
-  for (Flight& flight : flights_)
-    if (flight.begun && !flight.over) close(flight);
+  if (begun_ > 0) end_micro_batches();
   micro_batch_ = 0;
   while (flight().begun) ++micro_batch_;
   ++begun_;
@@ -137,6 +136,15 @@ void Scheduler::close(Flight& flight) {
     state(unit).outstanding -= runs.forward - runs.backward;
     for (; runs.saved > 0; --runs.saved) release(unit, UnitBuffer::saved);
   }
+}
+
+// Frees what no backward came for: units that were kept or shrunk for it, and what their runs saved.
+void Scheduler::end_micro_batches() {
+  drop_unused_prefetches();
+  for (Flight& flight : flights_)
+    if (flight.begun && !flight.over) close(flight);
+  for (int unit = 0; unit < unit_count(); ++unit)
+    if (last_micro_batch() || at(unit).decision.after_backward == AfterBackward::free) free(unit);
 }
 
 void Scheduler::reduce_rest() {

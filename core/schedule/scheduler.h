@@ -9,7 +9,9 @@
 //
 // [Note: order of prefetching] Forward order = the declared order until a step is recorded, then the last recorded one.
 // Backward order = the reverse of this micro-batch's after_forward order. A distance counts places in the order, whole
-// units included. A recompute (a forward hook inside somebody's backward) neither frees nor enters the order.
+// units included. A recompute (a forward hook inside somebody's backward) neither frees nor enters the order; what it
+// gathered and no backward freed is freed when the root's backward ends. What no backward came for at all is freed with
+// its micro-batch, as if its backward had been.
 //
 // [Note: micro-batches in flight] begin_micro_batch takes one after the other: those before are over. A program with
 // several in flight (pipeline stages) enters them by number instead, in any order and as often as it likes. A unit's
@@ -111,6 +113,7 @@ class Scheduler {
     bool gathering_from_partial = false;
     bool prefetched = false;     // gathered ahead, not used yet
     bool read_gathered = false;  // whole only because of before_read
+    bool recomputed = false;     // whole only because of a recompute
     int reads = 0;               // before_read without its after_read
     bool reduced = false;        // its last reduce of this step is launched
     bool exchanged = false;      // its sum is over the replicas too
@@ -126,6 +129,7 @@ class Scheduler {
   void begin_micro_batch();
   void enter_micro_batch(int index);
   void close(Flight& flight);
+  void end_micro_batches();
   void reduce_rest();
   void finish_step(Hook hook);
   void end_step();
@@ -158,6 +162,7 @@ class Scheduler {
   void prefetch_backward(int unit);
   void prefetch(int unit);
   void drop_unused_prefetches();
+  void drop_recomputed();
 
   // scheduler_reduce.cpp: gradients
   void reduce(int unit, bool last);

@@ -45,7 +45,7 @@ void Scheduler::free(int unit) {
     me.live[static_cast<std::size_t>(UnitBuffer::whole)] = false;
   }
   me.residence = Residence::sharded;
-  me.prefetched = false;
+  me.prefetched = me.recomputed = false;
 }
 
 // A cast moves nothing between ranks: there is nothing to hide, and ahead of its use it only takes memory.
@@ -88,6 +88,11 @@ void Scheduler::prefetch_backward(int unit) {
 void Scheduler::free_all() {
   for (int unit = 0; unit < unit_count(); ++unit)
     if (state(unit).residence != Residence::sharded) free(unit);
+}
+
+void Scheduler::drop_recomputed() {
+  for (int unit = 0; unit < unit_count(); ++unit)
+    if (state(unit).recomputed && !state(unit).in_use()) free(unit);
 }
 
 void Scheduler::drop_unused_prefetches() {

@@ -21,8 +21,10 @@ void Scheduler::before_forward(int unit) {
           "neither a micro-batch nor a forward-only pass is running");
   UnitState& me = state(unit);
   const bool recompute = open_backwards_ > 0;
+  if (recompute && !me.in_use() && me.residence != Residence::whole) me.recomputed = true;
   launch_gather(unit);
   if (!recompute) {
+    me.recomputed = false;
     flight().entered.push_back(unit);
     prefetch_forward(unit);
   }
@@ -77,6 +79,7 @@ void Scheduler::before_backward(int unit) {
   require(!me.reduced, Hook::before_backward, unit,
           "the unit's gradients of this step are reduced already; in the last micro-batch run all its forwards before "
           "its last backward");
+  me.recomputed = false;
   const bool read = at(unit).read_in_backward;
   if (read) launch_gather(unit);
   prefetch_backward(unit);
@@ -106,6 +109,7 @@ void Scheduler::after_backward(int unit) {
   if (mine.backward == mine.forward && live(unit, UnitBuffer::gradient)) reduce(unit, complete(unit));
   if (unit == 0 && !me.in_use()) {
     drop_unused_prefetches();
+    drop_recomputed();
     finish_in_flight();
   }
 }

@@ -129,9 +129,7 @@ void Scheduler::finish_reductions() {
   if (some_may_be_unused_ && micro_batch_ >= 0 && !flight().entered.empty() && !flight().over)
     make_up_rest(2 * step_.declared_places.size());
   finish_in_flight();
-  drop_unused_prefetches();
-  for (Flight& flight : flights_)
-    if (flight.begun && !flight.over) close(flight);
+  end_micro_batches();
   for (int unit = 0; unit < unit_count(); ++unit) {
     if (live(unit, UnitBuffer::gradient)) reduce(unit, true);
     if (live(unit, UnitBuffer::accumulator) && !state(unit).reduced) {

@@ -43,7 +43,7 @@ void Verifier::begin(Hook hook, int unit) {
     case Hook::begin_step:
       in_step_ = true;
       updated_ = false;
-      next_run_ = 0;
+      begun_ = next_run_ = 0;
       for (UnitState& each : states_) each.runs.clear();
       break;
     case Hook::after_read: --state(unit).reads; break;
@@ -63,6 +63,7 @@ void Verifier::end() {
     rule(marks_ == 1 || (marks_ > 1 && repeated), "the hook's computation is marked exactly once");
   if (hook_ == Hook::before_read) ++state(hook_unit_).reads;
   if (hook_ == Hook::update || hook_ == Hook::skip || hook_ == Hook::carry) updated_ = true;
+  if (hook_ == Hook::begin_micro_batch) ++begun_;
   checked_unit_ = in_flight_;
   rule(in_flight_ < 0 || step_.overlap, "without overlap a reduce is waited for before its hook ends");
   for (int unit = 0; unit < unit_count(); ++unit) {
@@ -72,7 +73,13 @@ void Verifier::end() {
       case Hook::begin_step:
         rule(state(unit).shard.runs.empty() && state(unit).gradient.runs.empty(), "a step begins without gradients");
         break;
-      case Hook::reduce: check_reduced(unit); break;
+      case Hook::begin_micro_batch:
+        if (begun_ > 1) check_micro_batch_over(unit, false);  // before the first, an evaluation may have kept units
+        break;
+      case Hook::reduce:
+        check_reduced(unit);
+        check_micro_batch_over(unit, true);
+        break;
       case Hook::end_evaluation: check_kept_only(unit); break;
       case Hook::update:
       case Hook::skip:
@@ -174,6 +181,13 @@ void Verifier::check_usable(int unit) {
        "a unit that is computed on is whole, its gather waited for");
   rule(me.reads == 0 || !owns(unit) || !spec(unit).casts || step_.shards == 1 || me.master_whole,
        "a unit that is read is there in fp32, its gather waited for");
+}
+
+void Verifier::check_micro_batch_over(int unit, bool last) {
+  const UnitState& me = state(unit);
+  const bool held = !last && spec(unit).decision.after_backward == AfterBackward::keep;
+  rule(held || (me.copy == Copy::none && me.live(UnitBuffer::partial) == 0),
+       "what the plan frees is free when its micro-batch is over");
 }
 
 void Verifier::check_kept_only(int unit) {

@@ -7,7 +7,8 @@
 //
 // The rules, each of which an error names:
 //   copies     whatever is computed on or read is whole, its gather waited for; nothing is freed or shrunk while in use
-//              or in flight; a gather over partial copies finds them; after `update` nothing is whole
+//              or in flight; a gather over partial copies finds them; nothing that the plan frees outlives its
+//              micro-batch, whether its backward came or not; after `update` nothing is whole
 //   memory     every allocate has one release of the same bytes; after a step, `release` and `abandon` nothing is live
 //              but what is carried over
 //   gradients  each run's gradient is in the reduced shard exactly once, in the order of the runs, summed over all
@@ -100,6 +101,7 @@ class Verifier {
   void check_nothing_live(int unit);
   void check_kept_only(int unit);
   void check_usable(int unit);
+  void check_micro_batch_over(int unit, bool last);
 
   int64_t size(int unit, UnitBuffer buffer) const;
   void change(int unit, UnitBuffer buffer, int64_t bytes);
@@ -121,6 +123,7 @@ class Verifier {
   int hook_unit_ = -1;
   int marks_ = 0;       // the ops by which this hook's computation begins or ends; exactly one where it does
   int in_flight_ = -1;  // the unit whose reduce or all-reduce is launched and not waited for
+  int begun_ = 0;       // micro-batches of this step
   int next_run_ = 0;    // backward runs of this step, numbered in the order in which they finish
   bool in_step_ = false, updated_ = false;
   BytesByCategory live_{};

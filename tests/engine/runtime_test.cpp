@@ -302,6 +302,32 @@ TEST(Runtime, FrozenParametersAreInNoNormAndNoUpdate) {
   EXPECT_NE(values.at("a")[3], toy::initial("a", 3));
 }
 
+TEST(Runtime, AFrozenUnitHasNoOptimizerStatePlannedOrReal) {
+  const auto states = [](bool frozen, const char* then) {
+    Model model({.name = "root", .parameters = {{"a", {100}}}});
+    model.add({.name = "h.0", .parameters = {{"b", {300}, true, 1.0, !frozen}, {"c", {10}, true, 1.0, !frozen}}});
+    int64_t bytes = 0;
+    run(toy::job(2, "zero3", 1, true), model, [&](Runtime& runtime) {
+      runtime.switch_strategy({toy::plugin(then), {}, "test"});
+      const Report report = runtime.report();
+      const auto at = static_cast<std::size_t>(MemoryCategory::optimizer_state);
+      EXPECT_EQ(report.measured.bytes[at], report.predicted.bytes[at]);
+      if (runtime.rank().first()) bytes = report.measured.bytes[at];
+      const auto pass = [&](const View&) { runtime.forward({1}, [](const View&) {}); };
+      runtime.step([&](MicroBatch) {
+        runtime.forward(kRoot, pass);
+        runtime.backward(kRoot, [](const View&) {});
+        return 0.0;
+      });
+      EXPECT_EQ(runtime.read("b")[299], toy::initial("b", 299));
+    });
+    return bytes;
+  };
+  EXPECT_EQ(states(true, "zero3"), 2 * 64 * 4);
+  EXPECT_EQ(states(true, "replicate"), 2 * 128 * 4);  // the layout changes, and there is no state to lay out anew
+  EXPECT_EQ(states(false, "zero3"), 2 * (64 + 192) * 4);
+}
+
 TEST(Runtime, AnOptimizerThatThrowsLeavesARuntimeThatCanGoOn) {
   class Failing final : public Optimizer {
    public:

@@ -115,15 +115,15 @@ struct Cost {
 
 Cost closed_formula(const ScheduledUnit& unit, const Step& step) {
   const Decision& d = unit.decision;
-  const int64_t m = step.microbatches, n = step.shards, r = step.replicas, shard = unit.shard_bytes, whole = shard * n;
+  const int64_t m = step.microbatches, n = step.shards, r = step.replicas, whole = unit.copy_bytes * n;
   Cost cost;
-  if (shard == 0) return cost;
+  if (whole == 0) return cost;
   const int64_t received = whole / n * (n - 1);
   const bool keeps = d.after_forward.kind == AfterForward::Kind::keep,
              shrinks = d.after_forward.kind == AfterForward::Kind::shrink;
   if (n > 1) {
     const int64_t forward = d.after_backward == AfterBackward::keep ? 1 : m;  // from the shards
-    const int64_t backward = keeps ? 0 : m;
+    const int64_t backward = keeps || !unit.read_in_backward ? 0 : m;
     cost.gathers = forward + backward;
     cost.gather_bytes =
         forward * received +
@@ -132,10 +132,11 @@ Cost closed_formula(const ScheduledUnit& unit, const Step& step) {
   }
   const int64_t reduced = unit.gradient_bytes == 0 ? 0 : d.reduce == Reduce::each ? m : 1;
   if (n > 1) cost.reduces = reduced;
-  cost.reduce_bytes = cost.reduces * received;
+  const bool accumulated = unit.converts && d.reduce == Reduce::last && m > 1;
+  cost.reduce_bytes = cost.reduces * (n - 1) * (accumulated ? unit.reduced_bytes : unit.gradient_bytes);
   if (r > 1) cost.all_reduces = step.all_reduce == AllReduce::each ? reduced : unit.gradient_bytes > 0 ? 1 : 0;
   if (n == 1 && r > 1 && step.all_reduce == AllReduce::last) cost.all_reduces = unit.gradient_bytes > 0 ? 1 : 0;
-  cost.all_reduce_bytes = cost.all_reduces * (2 * shard * (r - 1) / r);
+  cost.all_reduce_bytes = cost.all_reduces * (2 * unit.reduced_bytes * (r - 1) / r);
   return cost;
 }
 
@@ -150,7 +151,9 @@ TEST(Counts, BytesPerRankEqualTheFormulaToTheByte) {
       spec.repeats = 1;
       model.add(spec);
     }
-    const Step step = random_step(dice, model);
+    Step step = random_step(dice, model);
+    for (ScheduledUnit& unit : step.units)
+      if (!unit.read_in_backward) unit.decision.after_backward = AfterBackward::free;  // else: as often as it is used
     Cost expected;
     for (const ScheduledUnit& unit : step.units) {
       const Cost cost = closed_formula(unit, step);

@@ -275,5 +275,60 @@ TEST(Prefetch, AForwardOnlyPassLeavesKeptUnitsWholeForTheNextStep) {
   EXPECT_EQ(row.on(Hook::release), "-0");
 }
 
+// Unit 2 is frozen or in no loss: its backward never comes, and unit 1's recompute runs it.
+TEST(Recompute, WhatItGathersAndNoBackwardFreesGoesWhenTheRootsBackwardEnds) {
+  for (const AfterBackward after : {AfterBackward::free, AfterBackward::keep}) {
+    Decision decision = ahead(0, 0);
+    decision.after_backward = after;
+    Row row(3, decision, 2);
+    row.begin();
+    row.on(Hook::before_forward, 0);
+    row.run(1);
+    row.run(2);
+    row.on(Hook::after_forward, 0);
+    row.on(Hook::before_backward, 0);
+    row.on(Hook::before_backward, 1);
+    EXPECT_EQ(row.run(2), "2");
+    EXPECT_EQ(row.run(2), "") << "once for all runs";
+    EXPECT_EQ(row.on(Hook::after_backward, 1), after == AfterBackward::free ? "-1" : "");
+    EXPECT_EQ(row.on(Hook::after_backward, 0), after == AfterBackward::free ? "-0 -2" : "-2");
+    row.on(Hook::begin_micro_batch);
+    row.end();
+  }
+}
+
+// A unit that its own backward keeps is not mistaken for one that only the recompute gathered.
+TEST(Recompute, AUnitWhoseBackwardCameIsFreedOrKeptByItsPlan) {
+  Decision decision = ahead(0, 0);
+  decision.after_backward = AfterBackward::keep;
+  Row row(2, decision, 2);
+  row.begin();
+  row.on(Hook::before_forward, 0);
+  row.run(1);
+  row.on(Hook::after_forward, 0);
+  row.on(Hook::before_backward, 0);
+  EXPECT_EQ(row.run(1), "1");
+  EXPECT_EQ(row.back(1), "");
+  EXPECT_EQ(row.on(Hook::after_backward, 0), "");
+  EXPECT_EQ(row.on(Hook::begin_micro_batch), "");
+  EXPECT_EQ(row.run(1), "") << "still whole";
+  row.on(Hook::abandon);
+}
+
+TEST(MicroBatch, FreesWhatNoBackwardCameFor) {
+  Step step = Row::row(4, ahead(0, 0), 2);
+  step.units[1].decision.after_forward = AfterForward::keep();
+  step.units[2].decision.after_forward = AfterForward::shrink(2);
+  step.units[3].decision.after_forward = AfterForward::keep();
+  step.units[3].decision.after_backward = AfterBackward::keep;
+  Row row(step);
+  row.begin();
+  for (int unit = 0; unit < 4; ++unit) row.run(unit);
+  EXPECT_EQ(row.on(Hook::begin_micro_batch), "-1") << "and 2's partial copy, which the verifier checks";
+  for (int unit = 1; unit < 4; ++unit) row.run(unit);
+  EXPECT_EQ(row.on(Hook::reduce), "-1 -3");
+  row.end();
+}
+
 }  // namespace
 }  // namespace reshard::schedule

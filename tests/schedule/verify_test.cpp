@@ -60,7 +60,10 @@ TEST(Verifier, ACopyIsWholeWhereItIsComputedOn) {
                },
                "op 0 \"forward end\", unit 0, hook \"after forward\": a unit that is computed on is whole, its gather "
                "waited for"},
-              {[](Script& s) { drop(s, 5, 1); },
+              {[](Script& s) {
+                 drop(s, 5, 1);
+                 s.erase(s.begin() + 6);  // the reduce hook, which would see it first
+               },
                "op 16 \"update\", unit 0, hook \"update\": nothing is whole or partial when the parameters change"},
               {[](Script& s) { s[2].ops[0].unit = 7; },
                "op 0 \"allocate\", unit 7, hook \"before forward\": an op names a unit of the step"}});
@@ -123,7 +126,10 @@ TEST(Verifier, PartialCopiesAreMadeFromWholeOnesAndGatheredWhileTheyAreThere) {
                "op 6 \"shrink\", unit 0, hook \"after forward\": a shrink has the bytes of the whole unit"},
               {[](Script& s) { put(s, 2, 2, shrink(0, 1024, 2)); },
                "op 2 \"shrink\", unit 0, hook \"before forward\": a unit is not shrunk while its gather is in flight"},
-              {[](Script& s) { drop(s, 4, 3); },
+              {[](Script& s) {
+                 drop(s, 4, 3);
+                 s.erase(s.begin() + 6);
+               },
                "op 18 \"update\", unit 0, hook \"update\": nothing is whole or partial when the parameters change"}});
 }
 
@@ -169,6 +175,27 @@ TEST(Verifier, EveryAllocateHasOneReleaseOfTheSameBytes) {
   EXPECT_EQ(verdict(saving, saved), "after op 20, unit 0, hook \"update\": every allocate has one release");
   EXPECT_EQ(verdict(step(1, 1, 1, 1), {{Hook::before_forward, 0, {allocate(0, B::whole, 256)}}}),
             "op 0 \"allocate\", unit 0, hook \"before forward\": in a shard group of one the shard is the whole");
+}
+
+TEST(Verifier, WhatThePlanFreesIsFreeWhenItsMicroBatchIsOver) {
+  const auto over = [](AfterBackward after, const std::vector<Op>& ops) {
+    Step two = step(2, 1, 2, 1, AfterForward::keep());
+    two.units[0].decision.after_backward = after;
+    Script s = plain();
+    s.resize(3);
+    s.push_back({Hook::after_forward, 0, {simple(K::forward_end)}});
+    s.push_back({Hook::begin_micro_batch, -1, ops});
+    return verdict(two, s);
+  };
+  EXPECT_EQ(over(AfterBackward::free, {free_op(0, 512)}), "");
+  EXPECT_EQ(over(AfterBackward::keep, {}), "");
+  EXPECT_EQ(over(AfterBackward::free, {}),
+            "after op 5, unit 0, hook \"begin micro-batch\": what the plan frees is free when its micro-batch is over");
+  Script unreduced = plain();
+  drop(unreduced, 5, 1);
+  put(unreduced, 7, 0, free_op(0, 512));
+  EXPECT_EQ(verdict(step(2, 1, 1, 1), unreduced),
+            "after op 16, unit 0, hook \"reduce\": what the plan frees is free when its micro-batch is over");
 }
 
 }  // namespace

@@ -1,14 +1,14 @@
 #pragma once
 
-// What a program declares about its model: parameters, and the units that own them. Pure values, the same on every rank;
-// the core never sees the model's code. A unit is what is gathered and freed together (design.md, "Words").
+// What a program declares about its model: parameters, and the units that own them. Pure values, the same on every
+// rank; the core never sees the model's code. A unit is what is gathered and freed together (design.md, "Words").
 //
 //   Model model({.name = "root", .parameters = {{"wte.weight", {256, 384}}, {"ln_f.weight", {384}, false}}});
 //   Unit block = model.add({.name = "h.0", .parameters = {…}, .saved_bytes = …});
 //
 // The declared step, which `explain` and the predicted peak are computed from: before_forward of the root, every other
-// unit in the order of add() (children inside their parent, `repeats` times), after_forward of the root; backward is the
-// exact reverse. A run may deviate; the runtime then does what is needed and says that it did.
+// unit in the order of add() (children inside their parent, `repeats` times), after_forward of the root; backward is
+// the exact reverse. A run may deviate; the runtime then does what is needed and says that it did.
 
 #include <cstdint>
 #include <optional>
@@ -24,9 +24,9 @@ namespace reshard {
 struct Parameter {
   std::string name = {};            // unique in the model
   std::vector<int64_t> shape = {};  // elements per dimension, each >= 1; {} is a single element
-  bool decay = true;           // false: the job's weight_decay does not apply to it
-  double lr_scale = 1.0;       // times the job's learning rate
-  bool trainable = true;       // false: no gradient, no optimizer state, no update
+  bool decay = true;                // false: the job's weight_decay does not apply to it
+  double lr_scale = 1.0;            // times the job's learning rate
+  bool trainable = true;            // false: no gradient, no optimizer state, no update
 
   // For block-wise and whole-matrix optimizers: a rank's fragment of it begins and ends at multiples of so many elements.
   // 1: it may be cut anywhere (where the runtime cuts, at multiples of 64); kUncut: it lies on one rank. Costs padding.
@@ -44,7 +44,8 @@ struct Parameter {
 struct UnitSpec {
   std::string name = {};  // unique in the model, no '*', '?' or ':'
   std::vector<Parameter> parameters = {};
-  int64_t saved_bytes = 0;  // what the program keeps from this unit's forward to its backward, per run, micro-batch and rank
+  int64_t saved_bytes =
+      0;  // what the program keeps from this unit's forward to its backward, per run, micro-batch and rank
   double flops_forward = 0, flops_backward = 0;  // per micro-batch and rank; 0 = not declared
   int repeats = 1;                               // how often in a row a forward pass runs it, its children included
 
@@ -59,6 +60,8 @@ struct UnitSpec {
   // reduces all the same, those without a use with zeros. False: a rank that leaves it out while others run it is an
   // error on all of them.
   bool may_be_unused = false;
+
+  bool trainable() const;  // false: every parameter is frozen, so there is no gradient and no optimizer state
 };
 
 // A handle: cheap, comparable, valid for the model that gave it and every copy of that model.
@@ -77,14 +80,17 @@ class Model {
   // Declares the next unit of the forward order, inside `parent`. Throws Error(model) for a name that is taken or bad.
   Unit add(UnitSpec spec, Unit parent = kRoot);
 
-  // Bytes that the program holds during the whole run beside its units (scratch memory), per rank; counted as activations.
+  // Bytes that the program holds during the whole run beside its units (scratch memory), per rank; counted as
+  // activations.
   void hold_bytes(int64_t bytes) { held_bytes_ = bytes; }
   int64_t held_bytes() const { return held_bytes_; }
 
   int unit_count() const { return static_cast<int>(units_.size()); }
   const UnitSpec& spec(Unit unit) const { return units_[static_cast<std::size_t>(unit.index)]; }
   const std::string& name(Unit unit) const { return spec(unit).name; }
-  Unit parent(Unit unit) const { return parents_[static_cast<std::size_t>(unit.index)]; }  // the root's parent is the root
+  Unit parent(Unit unit) const {
+    return parents_[static_cast<std::size_t>(unit.index)];
+  }  // the root's parent is the root
   std::span<const UnitSpec> units() const { return units_; }
 
   // Throws Error(model) naming the nearest unit.

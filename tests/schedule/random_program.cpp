@@ -1,0 +1,165 @@
+#include "tests/schedule/random_program.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "base/math.h"
+#include "schedule/declared.h"
+
+namespace reshard::schedule {
+
+Model random_model(Dice& dice, int most_units, int most_elements) {
+  const int units = dice.chance(0.1) ? 1 : dice.roll(1, most_units);
+  const auto parameters = [&](int unit, bool may_be_empty) {
+    std::vector<Parameter> made;
+    const int count = may_be_empty && dice.chance(0.3) ? 0 : dice.roll(1, 3);
+    const bool frozen = dice.chance(0.1);
+    for (int p = 0; p < count; ++p)
+      made.push_back({.name = std::to_string(unit) + "." + std::to_string(p),
+                      .shape = {std::min(most_elements, dice.pick({1, 1, 2, 63, 64, 65, 127, 997, 4096,
+                                                                   dice.roll(1, most_elements)}))},
+                      .decay = dice.chance(0.5),
+                      .lr_scale = dice.pick({1.0, 1.0, 0.5}),
+                      .trainable = !frozen && !dice.chance(0.1)});
+    return made;
+  };
+  Model model({.name = "root", .parameters = parameters(0, true), .saved_bytes = dice.pick<int64_t>({0, 640})});
+  for (int u = 1; u < units; ++u) {
+    const int parent = dice.chance(0.6) ? 0 : dice.roll(0, u - 1);
+    model.add({.name = "u" + std::to_string(u),
+               .parameters = parameters(u, dice.chance(0.1)),
+               .saved_bytes = dice.pick<int64_t>({0, 1000, 4096}),
+               .repeats = dice.chance(0.15) ? dice.roll(2, 3) : 1},
+              {parent});
+  }
+  return model;
+}
+
+Step plain_step(const Model& model, int shards, int replicas, int microbatches, const Decision& decision) {
+  Step step = step_of(model, {.shards = shards, .replicas = replicas}, microbatches, {});
+  for (ScheduledUnit& unit : step.units) unit.decision = decision;
+  return step;
+}
+
+Step random_step(Dice& dice, const Model& model) {
+  const Precision precision{dice.pick({Dtype::fp32, Dtype::bf16}), dice.pick({Dtype::fp32, Dtype::fp32, Dtype::bf16})};
+  Step step = step_of(model, {dice.pick({1, 2, 2, 3, 4, 6, 8}), dice.pick({1, 1, 2, 3, 4})}, dice.roll(1, 4), precision);
+  step.divide_at_end = dice.chance(0.2);
+  step.all_reduce = dice.pick({AllReduce::each, AllReduce::last});
+  step.overlap = dice.chance(0.5);
+  const std::vector<int> divisors = base::divisors(step.shards);
+  for (ScheduledUnit& unit : step.units) {
+    Decision& decision = unit.decision;
+    decision.after_forward = dice.pick({AfterForward::free(), AfterForward::keep()});
+    if (divisors.size() > 2 && dice.chance(0.4))
+      decision.after_forward =
+          AfterForward::shrink(divisors[static_cast<std::size_t>(dice.roll(1, static_cast<int>(divisors.size()) - 2))]);
+    decision.after_backward = dice.pick({AfterBackward::free, AfterBackward::keep});
+    decision.reduce = dice.pick({Reduce::each, Reduce::last});
+    decision.prefetch_forward = dice.roll(0, dice.pick({0, 1, 2, kMaxPrefetch}));
+    decision.prefetch_backward = dice.roll(0, dice.pick({0, 1, 2, kMaxPrefetch}));
+    unit.read_in_backward = !dice.chance(0.1);
+  }
+  return step;
+}
+
+HookCalls declared_calls(const Model& model, const Step& step) {
+  HookCalls calls;
+  Scheduler guide(step);
+  declared_step(model, guide, [&](Hook hook, int unit, std::span<const Op>) { calls.push_back({hook, unit}); });
+  return calls;
+}
+
+RandomProgram::RandomProgram(const Model& model, Dice& dice)
+    : model_(model), dice_(dice), children_(static_cast<std::size_t>(model.unit_count())) {
+  for (int unit = 1; unit < model.unit_count(); ++unit)
+    children_[static_cast<std::size_t>(model.parent({unit}).index)].push_back(unit);
+}
+
+RandomProgram::Run RandomProgram::random_run(int unit, double skip) {
+  Run run{unit, {}};
+  std::vector<int> order = children_[static_cast<std::size_t>(unit)];
+  if (dice_.chance(0.3)) std::shuffle(order.begin(), order.end(), dice_.engine());
+  for (const int child : order) {
+    if (dice_.chance(skip)) continue;
+    const int times = dice_.chance(0.1) ? dice_.roll(2, 3) : 1;
+    for (int t = 0; t < times; ++t) run.inside.push_back(random_run(child, skip));
+  }
+  if (dice_.chance(0.05)) run.inside.push_back({unit, {}});  // inside itself
+  return run;
+}
+
+// One root around all, or (bare hooks) each unit of the first level on its own.
+std::vector<RandomProgram::Run> RandomProgram::random_pass(double skip) {
+  Run root = random_run(0, skip);
+  if (!dice_.chance(0.15)) return {root};
+  std::vector<Run> apart;
+  apart.push_back({0, {}});
+  for (Run& run : root.inside) apart.push_back(std::move(run));
+  std::shuffle(apart.begin(), apart.end(), dice_.engine());
+  return apart;
+}
+
+void RandomProgram::forward(const Run& run) {
+  call(Hook::before_forward, run.unit);
+  for (const Run& inside : run.inside) forward(inside);
+  call(Hook::after_forward, run.unit);
+}
+
+void RandomProgram::backward(const Run& run, double skip, double recompute) {
+  if (dice_.chance(skip)) return;  // its result is in no loss
+  call(Hook::before_backward, run.unit);
+  if (dice_.chance(recompute)) forward(run);
+  for (auto inside = run.inside.rbegin(); inside != run.inside.rend(); ++inside) backward(*inside, skip, recompute);
+  call(Hook::after_backward, run.unit);
+}
+
+void RandomProgram::micro_batch(bool last) {
+  call(Hook::begin_micro_batch);
+  const double skip = dice_.pick({0.0, 0.0, 0.2}), unused = dice_.pick({0.0, 0.0, 0.15}),
+               recompute = dice_.pick({0.0, 0.3, 1.0});
+  const int passes = dice_.chance(0.15) ? 2 : 1;
+  const bool in_turns = !last && dice_.chance(0.5);  // forward, backward, forward, backward
+  std::vector<Run> runs;
+  for (int pass = 0; pass < passes; ++pass) {
+    const std::vector<Run> made = random_pass(skip);
+    for (const Run& run : made) forward(run);
+    runs.insert(runs.end(), made.begin(), made.end());
+    if (!in_turns) continue;
+    for (auto run = runs.rbegin(); run != runs.rend(); ++run) backward(*run, unused, recompute);
+    runs.clear();
+  }
+  for (auto run = runs.rbegin(); run != runs.rend(); ++run) backward(*run, unused, recompute);
+}
+
+HookCalls RandomProgram::step(int microbatches) {
+  call(Hook::begin_step);
+  for (int m = 0; m < microbatches; ++m) micro_batch(m + 1 == microbatches);
+  if (dice_.chance(0.7)) call(Hook::reduce);
+  call(Hook::update);
+  call(Hook::end_step);
+  return std::exchange(calls_, {});
+}
+
+HookCalls RandomProgram::evaluation() {
+  call(Hook::begin_evaluation);
+  for (int pass = dice_.roll(0, 3); pass > 0; --pass)
+    for (const Run& run : random_pass(0.1)) forward(run);
+  call(Hook::end_evaluation);
+  return std::exchange(calls_, {});
+}
+
+HookCalls RandomProgram::reads() {
+  for (int reads = dice_.roll(1, 4); reads > 0; --reads) {
+    const int unit = dice_.roll(0, model_.unit_count() - 1);
+    const bool twice = dice_.chance(0.3);
+    call(Hook::before_read, unit);
+    if (twice) call(Hook::before_read, unit);
+    if (twice) call(Hook::after_read, unit);
+    call(Hook::after_read, unit);
+  }
+  return std::exchange(calls_, {});
+}
+
+}  // namespace reshard::schedule
