@@ -47,6 +47,16 @@ Table mesh_table(Job::Mesh& mesh) {
   return table;
 }
 
+Table precision_table(Job::Precision& precision) {
+  Table table("precision", "The number formats. The optimizer's parameters and state are fp32 in any case.");
+  table
+      .key("param_dtype", &precision.param_dtype,
+           {.doc = "fp32 | bf16: what parameters are gathered and computed in", .choices = {"fp32", "bf16"}})
+      .key("reduce_dtype", &precision.reduce_dtype,
+           {.doc = "fp32 | bf16: what gradients are added in", .choices = {"fp32", "bf16"}});
+  return table;
+}
+
 Table memory_table(Job::Memory& memory) {
   Table table("memory", "What a rank may hold.");
   table.bytes("budget", &memory.budget,
@@ -63,7 +73,15 @@ Table train_table(Job::Train& train) {
             .max = kMostSequences})
       .key("microbatches", &train.microbatches, {.doc = "per rank and step", .min = 1, .max = 1e6})
       .key("seed", &train.seed, {.doc = "of parameters, data order and samples", .min = 0})
-      .key("evaluate_every", &train.evaluate_every, {.doc = "steps; 0 = never", .min = 0, .max = kMostSteps});
+      .key("evaluate_every", &train.evaluate_every, {.doc = "steps; 0 = never", .min = 0, .max = kMostSteps})
+      .key("divisor", &train.divisor,
+           {.doc = "of summed gradients: ranks (times micro-batches) | tokens | none",
+            .choices = {"ranks", "tokens", "none"}})
+      .key("stop_after_skipped", &train.stop_after_skipped,
+           {.doc = "steps in a row whose loss or gradient is not finite: they are skipped, the last one ends the run; "
+                   "0 = never",
+            .min = 0,
+            .max = kMostSteps});
   return table;
 }
 
@@ -77,7 +95,8 @@ Table optimizer_table(Job::Optimizer& optimizer) {
       .key("eps", &optimizer.eps, {.doc = "adamw", .above = 0})
       .key("momentum", &optimizer.momentum, {.doc = "sgd", .min = 0, .below = 1})
       .key("weight_decay", &optimizer.weight_decay, {.doc = "decoupled, times lr", .min = 0})
-      .key("clip_norm", &optimizer.clip_norm, {.doc = "largest global norm of the gradient; 0 = off", .min = 0});
+      .key("clip_norm", &optimizer.clip_norm, {.doc = "largest global norm of the gradient; 0 = off", .min = 0})
+      .key("norm", &optimizer.norm, {.doc = "l2 | inf: which norm", .choices = {"l2", "inf"}});
   return table;
 }
 
@@ -103,7 +122,8 @@ Table plugins_table(Job::Plugins& plugins) {
 }  // namespace
 
 Tables job_tables(Job& job) {
-  Tables tables{strategy_table(job.strategy), mesh_table(job.mesh),           memory_table(job.memory),
+  Tables tables{strategy_table(job.strategy), mesh_table(job.mesh),           precision_table(job.precision),
+                memory_table(job.memory),
                 train_table(job.train),       optimizer_table(job.optimizer), schedule_table(job.optimizer.schedule),
                 plugins_table(job.plugins)};
   for (Table& table : tables)

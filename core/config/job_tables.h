@@ -10,7 +10,7 @@ namespace reshard::config {
 // The most ranks that any key of a job may name.
 inline constexpr int kMostRanks = 65536;
 
-// [strategy], [mesh], [memory], [train], [optimizer], [optimizer.schedule], [plugins], bound to `job`, which must stay
+// [strategy], [mesh], [precision], [memory], [train], [optimizer], [optimizer.schedule], [plugins], bound to `job`, which must stay
 // where it is while they live. The places of the keys are those of job.places.
 Tables job_tables(Job& job);
 

@@ -1,14 +1,15 @@
 #include "engine/core.h"
 
 #include <algorithm>
-#include <cmath>
+#include <cstring>
+#include <exception>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "engine/failure_text.h"
 #include "engine/optimizers.h"
 #include "reshard/error.h"
-#include "schedule/totals.h"
 
 namespace reshard::engine {
 
@@ -20,11 +21,6 @@ namespace {
 
 constexpr comm::Tag kNoUnit{};
 constexpr int kMostStates = 8;
-
-// A NaN has a sign bit that means nothing to anybody.
-std::string number_text(double value) {
-  return std::isnan(value) ? "nan" : fmt::format("{}", value);
-}
 
 std::unique_ptr<device::Stream> make_stream(const Job& job, int rank) {
   if (!job.mesh.overlap) return device::make_inline_stream();
@@ -53,16 +49,16 @@ Core::Core(const Job& job, const Model& model, Rank& rank, std::unique_ptr<Optim
   check_budget(job_, planned);
   compare_plans(planned);
   executor_ = std::make_unique<Executor>(model_, model::Mesh(planned.plan.ranks, planned.plan.shards), rank_.index(),
-                                         states, pool_, *stream_, groups_);
+                                         precision(job_), states, pool_, *stream_, groups_);
+  for (int u = 0; u < model_.unit_count(); ++u) {
+    uses_.push_back({&model_.spec({u}), &executor_->at(u), {}});
+    uses_.back().open.reserve(8);  // a use inside another one of the same unit is rare
+  }
   adopt_plan(std::move(planned));
 }
 
 Core::~Core() {
   stream_->drain();
-}
-
-double Core::divisor() const {
-  return static_cast<double>(rank_.count()) * job_.train.microbatches;
 }
 
 // Every rank decides for itself from the same facts; a rank with another plugin file or job would hang the others
@@ -94,7 +90,6 @@ void Core::adopt_plan(PlannedStrategy planned) {
     deviations_before_ += scheduler_->order_deviations();
   }
   schedule::Step step = make_step(job_, model_, planned_.plan);
-  executor_->set_divisor(divisor());
   // In the order of units, which is the same on every rank: making a communicator is collective.
   for (const schedule::ScheduledUnit& unit : step.units)
     if (unit.decision.after_forward.kind == AfterForward::Kind::shrink && unit.shard_bytes > 0)
@@ -108,7 +103,73 @@ void Core::adopt_plan(PlannedStrategy planned) {
   }
 }
 
+// ---- Hooks
+
+View Core::begin_use(Hook hook, Unit unit) {
+  run(hook, unit.index, scheduler_->on(hook, unit.index));
+  UnitUse& use = uses_[static_cast<std::size_t>(unit.index)];
+  use.open.push_back(++uses_begun_);
+  View view;
+  view.use_ = &use;
+  view.number_ = uses_begun_;
+  view.backward_ = hook == Hook::before_backward;
+  if (!view.backward_ || use.spec->needs_parameters_in_backward) view.parameters_ = executor_->whole(unit.index);
+  if (view.backward_) view.gradients_ = executor_->gradient(unit.index);
+  return view;
+}
+
+void Core::end_use(Hook hook, Unit unit) {
+  run(hook, unit.index, scheduler_->on(hook, unit.index));
+  uses_[static_cast<std::size_t>(unit.index)].open.pop_back();
+}
+
+void Core::hook(Hook hook, int subject) {
+  run(hook, hook == Hook::enter_micro_batch ? -1 : subject, scheduler_->on(hook, subject));
+}
+
+void Core::run(Hook hook, int unit, std::span<const Op> ops) {
+  if (broken_ != nullptr)
+    throw Error(ErrorCode::plan, fmt::format("this runtime failed while {}", broken_), "",
+                "end the run; what it had learnt since it was last saved is lost");
+  rank_.communicator().check();  // a rank that only computes learns of another's failure here
+  pool_.ledger().set_moment({.hook = static_cast<int>(hook), .unit = unit, .microbatch = scheduler_->micro_batch()});
+  for (const Op& op : ops)
+    if (op.kind != OpKind::update) executor_->run(op);
+}
+
+// Called where an exception ends a step, a pass or a read, by whoever catches it: the other ranks wait for this one and
+// must learn why.
+void Core::abandon() noexcept {
+  stream_->drain();
+  stream_->clear();
+  if (!interrupted_) rank_.communicator().interrupt(failure_text(std::current_exception()));
+  interrupted_ = true;
+  scheduler_->on(Hook::abandon);
+  executor_->give_back();
+  for (UnitUse& use : uses_) use.open.clear();
+}
+
+// Before whatever all ranks do together: after an interruption they meet first.
+void Core::ready() {
+  if (!interrupted_) return;
+  rank_.communicator().recover();
+  interrupted_ = false;
+}
+
+void Core::begin_evaluation() {
+  ready();
+  hook(Hook::begin_evaluation);
+}
+
+void Core::end_evaluation() {
+  hook(Hook::end_evaluation);
+  ++evaluations_;
+}
+
+// ---- Parameters outside of hooks
+
 void Core::fill(const Fill& fill) {
+  ready();
   hook(Hook::release);  // what an evaluation left whole would be stale
   for (int u = 0; u < executor_->unit_count(); ++u) {
     UnitMemory& unit = executor_->at(u);
@@ -121,11 +182,12 @@ void Core::fill(const Fill& fill) {
 std::vector<float> Core::read(std::string_view parameter) {
   const Model::Place place = model_.find_parameter(parameter);
   try {
-    hook(Hook::before_read, place.unit);
+    ready();
+    hook(Hook::before_read, place.unit.index);
     const model::Layout& layout = executor_->at(place.unit.index).layout;
-    const float* values = executor_->whole(place.unit.index) + layout.offset(place.index);
+    const float* values = executor_->master(place.unit.index) + layout.offset(place.index);
     std::vector<float> copy(values, values + layout.elements(place.index));
-    hook(Hook::after_read, place.unit);
+    hook(Hook::after_read, place.unit.index);
     return copy;
   } catch (...) {
     abandon();
@@ -133,218 +195,60 @@ std::vector<float> Core::read(std::string_view parameter) {
   }
 }
 
-View Core::hook(Hook hook, Unit unit, bool backward) {
-  run(hook, unit.index, scheduler_->on(hook, unit.index));
-  View view;
-  view.parameters_ = executor_->whole(unit.index);
-  view.gradients_ = backward ? executor_->gradient(unit.index) : nullptr;
-  view.layout_ = &executor_->at(unit.index).layout;
-  return view;
-}
-
-void Core::hook(Hook hook, Unit unit) {
-  run(hook, unit.index, scheduler_->on(hook, unit.index));
-}
-
-void Core::run(Hook hook, int unit, std::span<const Op> ops) {
-  if (relay_failed_)
-    throw Error(ErrorCode::plan, "this runtime failed while it laid parameters out anew for another shard_over", "",
-                "end the run; what it had learnt since is lost");
-  pool_.ledger().set_moment({.hook = static_cast<int>(hook), .unit = unit, .microbatch = scheduler_->micro_batch()});
-  for (const Op& op : ops)
-    if (op.kind != OpKind::update) executor_->run(op);
-}
-
-void Core::abandon() noexcept {
-  stream_->drain();
-  scheduler_->on(Hook::abandon);
-  executor_->give_back();
-}
-
-// ---- A step
-
-void Core::begin_step() {
-  hook(Hook::begin_step);
-  step_ = StepResult{};
-  step_.step = steps_;
-  agreed_ = false;
-  step_began_ns_ = now_ns();
-  step_exposed_ns_ = executor_->meter().exposed_ns();
-}
-
-void Core::begin_micro_batch() {
-  hook(Hook::begin_micro_batch);
-}
-
-MicroBatch Core::micro_batch() const {
-  return {steps_, scheduler_->micro_batch(), job_.train.microbatches};
-}
-
-void Core::reduce() {
-  hook(Hook::reduce);
-}
-
-void Core::agree(double loss_sum) {
-  struct Mine {
-    double loss_sum = 0;
-    int64_t stop = 0;
-  };
-  const Mine mine{loss_sum, stop_.load(std::memory_order_relaxed) ? 1 : 0};
-  std::vector<Mine> all(static_cast<std::size_t>(rank_.count()));
-  rank_.communicator().exchange(mine, std::span<Mine>(all), kNoUnit);
-  double sum = 0;
-  for (std::size_t r = 0; r < all.size(); ++r) {
-    if (!std::isfinite(all[r].loss_sum))
-      throw Error(ErrorCode::numeric,
-                  fmt::format("the loss is {} on rank {} at step {}", number_text(all[r].loss_sum), r, steps_), "",
-                  "lower [optimizer] lr, set clip_norm, or look at the data of that step");
-    sum += all[r].loss_sum;
-    step_.stop_requested = step_.stop_requested || all[r].stop != 0;
-  }
-  step_.loss = sum / divisor();
-  agreed_ = true;
-}
-
-double Core::gradient_norm() {
-  reduce();  // without effect where the program has called it
-  optim::NormSum mine;
-  for (int u = 0; u < executor_->unit_count(); ++u) {
-    const UnitMemory& unit = executor_->at(u);
-    if (!unit.gradient_shard) continue;
-    for (const model::Fragment& part : unit.fragments)
-      if (model_.spec({u}).parameters[static_cast<std::size_t>(part.parameter)].trainable)
-        mine.add({unit.gradient_shard.as<float>() + part.shard_offset, static_cast<std::size_t>(part.length)});
-  }
-  comm::Communicator& group = executor_->shard_group();  // replicas hold the same gradients
-  std::vector<optim::NormSum> all(static_cast<std::size_t>(group.size()));
-  group.exchange(mine, std::span<optim::NormSum>(all), kNoUnit);
-  optim::NormSum sum;
-  for (const optim::NormSum& part : all) sum.merge(part);
-  const double norm = sum.norm();
-  if (!std::isfinite(norm))
-    throw Error(ErrorCode::numeric, fmt::format("the gradient norm is {} at step {}", number_text(norm), steps_), "",
-                "lower [optimizer] lr, set clip_norm, or look at the data of that step");
-  return norm;
-}
-
-void Core::update(double norm) {
-  const Job::Optimizer& settings = job_.optimizer;
-  StepInfo info;
-  info.step = steps_ + 1;
-  info.lr = settings.lr * learning_rate_multiplier(job_, steps_);
-  info.gradient_scale = optim::clip_factor(norm, settings.clip_norm);
-  step_.gradient_norm = norm;
-  step_.lr = info.lr;
-  const std::span<const Op> ops = scheduler_->on(Hook::update);
-  pool_.ledger().set_moment(
-      {.hook = static_cast<int>(Hook::update), .unit = -1, .microbatch = scheduler_->micro_batch()});
-  for (const Op& op : ops) {
-    if (op.kind == OpKind::update)
-      optimize(info);
-    else
-      executor_->run(op);
-  }
-}
-
-void Core::optimize(const StepInfo& info) {
-  int first_parameter = 0;  // the unit's, in the model
-  for (int u = 0; u < executor_->unit_count(); ++u) {
-    UnitMemory& unit = executor_->at(u);
-    const auto& parameters = model_.spec({u}).parameters;
-    const int first = std::exchange(first_parameter, first_parameter + static_cast<int>(parameters.size()));
-    if (!unit.gradient_shard) continue;  // the unit took no part in this step
-    const std::vector<float*>& states = state_pointers_[static_cast<std::size_t>(u)];
-    float* at_fragment[kMostStates];
-    for (const model::Fragment& part : unit.fragments) {
-      const Parameter& parameter = parameters[static_cast<std::size_t>(part.parameter)];
-      if (!parameter.trainable) continue;
-      for (std::size_t s = 0; s < states.size(); ++s) at_fragment[s] = states[s] + part.shard_offset;
-      Fragment fragment;
-      fragment.parameter = first + part.parameter;
-      fragment.name = parameter.name;
-      fragment.shape = parameter.shape;
-      fragment.group.lr_scale = parameter.lr_scale;
-      if (!parameter.decay) fragment.group.weight_decay = 0.0;
-      fragment.offset = part.offset;
-      fragment.length = part.length;
-      fragment.values = unit.shard.as<float>() + part.shard_offset;
-      fragment.gradient = unit.gradient_shard.as<float>() + part.shard_offset;
-      fragment.state = {at_fragment, states.size()};
-      optimizer_->update(fragment, info);
+void Core::whole(Unit unit, const std::function<void(const Values&)>& look) {
+  UnitMemory& memory = executor_->at(unit.index);
+  try {
+    ready();
+    hook(Hook::before_read, unit.index);
+    // In a shard group of one the values are the shard itself, which must not change before all ranks agree.
+    const int64_t bytes = memory.layout.whole_elements() * bytes_of(Dtype::fp32);
+    memory::Block copy;
+    if (memory.layout.shards() == 1) {
+      copy = pool_.allocate(bytes, MemoryCategory::whole_parameters);
+      if (bytes > 0) std::memcpy(copy.data(), memory.shard.data(), static_cast<std::size_t>(bytes));
     }
+    Values values;
+    values.use_ = &uses_[static_cast<std::size_t>(unit.index)];
+    values.values_ = copy ? copy.as<float>() : executor_->master(unit.index);
+    const uint64_t before = fingerprint(unit.index, values.values_);
+    look(values);
+    const uint64_t after = fingerprint(unit.index, values.values_);
+    std::vector<uint64_t> all(static_cast<std::size_t>(rank_.count()));
+    rank_.communicator().exchange(after, std::span<uint64_t>(all), kNoUnit);
+    const auto other = std::find_if(all.begin(), all.end(), [&](uint64_t each) { return each != all[0]; });
+    const bool changed = after != before || other != all.end();
+    if (changed && other == all.end()) write_back(unit.index, values.values_);
+    hook(Hook::after_read, unit.index);
+    if (changed) hook(Hook::release);  // no copy of the old values stays
+    if (other != all.end())
+      throw Error(ErrorCode::model,
+                  fmt::format("rank {} left other values in unit \"{}\" than rank 0", other - all.begin(),
+                              model_.name(unit)),
+                  "", "write the same values on every rank; nothing has been changed");
+  } catch (...) {
+    abandon();
+    throw;
   }
 }
 
-StepResult Core::end_step(double loss_sum) {
-  if (!agreed_) agree(loss_sum);
-  hook(Hook::end_step);
-  ++steps_;
-  const int64_t now = now_ns();
-  step_.seconds = static_cast<double>(now - step_began_ns_) * 1e-9;
-  step_.seconds_exposed = static_cast<double>(executor_->meter().exposed_ns() - step_exposed_ns_) * 1e-9;
-  return step_;
+// Of the parameters' bits; padding is not the program's.
+uint64_t Core::fingerprint(int unit, const float* values) const {
+  const model::Layout& layout = executor_->at(unit).layout;
+  uint64_t hash = 0xCBF29CE484222325U;
+  for (int p = 0; p < layout.parameter_count(); ++p)
+    for (int64_t i = 0; i < layout.elements(p); ++i) {
+      uint32_t bits = 0;
+      std::memcpy(&bits, values + layout.offset(p) + i, sizeof bits);
+      hash = (hash ^ bits) * 0x100000001B3U;
+    }
+  return hash;
 }
 
-// ---- Between steps
-
-SwitchResult Core::switch_strategy(const StrategyChoice& choice) {
-  const int64_t began = now_ns();
-  PlannedStrategy planned = plan_strategy(job_, model_, choice, static_cast<int>(optimizer_->state_names().size()));
-  check_budget(job_, planned);
-  compare_plans(planned);
-  SwitchResult result;
-  result.strategy = planned.name;
-  result.plan_hash = planned.plan.hash();
-  result.same_plan = result.plan_hash == planned_.plan.hash();
-  hook(Hook::release);
-  reset_peak();
-  if (planned.plan.shards != planned_.plan.shards) {
-    result.relaid = true;
-    relay_failed_ = true;  // until it is done: half of the units would have the new layout
-    result.bytes_relaid = executor_->relay(model::Mesh(planned.plan.ranks, planned.plan.shards));
-    relay_failed_ = false;
-  }
-  adopt_plan(std::move(planned));
-  result.peak_bytes = pool_.ledger().peak().total();
-  reset_peak();
-  result.seconds = static_cast<double>(now_ns() - began) * 1e-9;
-  return result;
-}
-
-Buffer Core::allocate(int64_t bytes) {
-  auto block = std::make_unique<memory::Block>(pool_.allocate(bytes, MemoryCategory::activations));
-  Buffer buffer;
-  buffer.data_ = block->data();
-  buffer.bytes_ = bytes;
-  buffer.block_ = {block.release(), [](void* owner) { delete static_cast<memory::Block*>(owner); }};
-  return buffer;
-}
-
-Report Core::report() const {
-  Report report;
-  report.strategy = planned_.name;
-  report.strategy_version = planned_.version;
-  report.strategy_file = planned_.file;
-  report.plan_hash = planned_.plan.hash();
-  report.ranks = planned_.plan.ranks;
-  report.shards = planned_.plan.shards;
-  report.steps = steps_;
-  report.forward_only_passes = evaluations_;
-  report.prefetches_unused = prefetches_unused_before_ + scheduler_->prefetches_unused();
-  report.order_deviations = deviations_before_ + scheduler_->order_deviations();
-  report.traffic = executor_->meter().traffic();
-  report.traffic_declared = planned_.traffic;
-  report.predicted = planned_.peak;
-  const memory::Ledger& ledger = pool_.ledger();
-  for (int c = 0; c < kMemoryCategories; ++c)
-    report.measured.bytes[static_cast<std::size_t>(c)] = ledger.peak()[static_cast<MemoryCategory>(c)];
-  const memory::Moment& moment = ledger.peak_moment();
-  report.measured.unit = moment.unit < 0 ? "" : model_.name({moment.unit});
-  report.measured.moment = moment.hook < 0 ? "before the first step"
-                                           : schedule::moment_text(static_cast<Hook>(moment.hook), moment.microbatch);
-  report.system_bytes = pool_.system_bytes();
-  report.system_allocations = pool_.allocations_from_system();
-  return report;
+void Core::write_back(int unit, const float* values) {
+  UnitMemory& memory = executor_->at(unit);
+  for (const model::Fragment& part : memory.fragments)
+    std::copy_n(values + memory.layout.offset(part.parameter) + part.offset, part.length,
+                memory.shard.as<float>() + part.shard_offset);
 }
 
 }  // namespace reshard::engine

@@ -1,10 +1,12 @@
 #pragma once
 
 // One rank's runtime behind the public face (reshard/runtime.h): ties the scheduler, which says what to do, to the
-// executor, which does it, and keeps the step's numbers. One thread, the rank's.
+// executor, which does it, and keeps the step's numbers. One thread, the rank's. core.cpp has what is about units and
+// hooks, core_step.cpp the stages of a step, core_between.cpp what happens between steps.
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -23,6 +25,13 @@
 
 namespace reshard::engine {
 
+// What a View looks at: a unit, and the numbers of its uses that are open. Its address does not change.
+struct UnitUse {
+  const UnitSpec* spec = nullptr;
+  const UnitMemory* memory = nullptr;
+  std::vector<uint64_t> open;
+};
+
 class Core {
  public:
   Core(const Job& job, const Model& model, Rank& rank, std::unique_ptr<Optimizer> optimizer);
@@ -30,22 +39,29 @@ class Core {
 
   void fill(const Fill& fill);
   std::vector<float> read(std::string_view parameter);
+  void whole(Unit unit, const std::function<void(const Values&)>& look);
 
-  View hook(schedule::Hook hook, Unit unit, bool backward);  // before_forward, before_backward
-  void hook(schedule::Hook hook, Unit unit = {-1});          // all others
+  View begin_use(schedule::Hook hook, Unit unit);        // before_forward, before_backward
+  void end_use(schedule::Hook hook, Unit unit);          // after_forward, after_backward
+  void hook(schedule::Hook hook, int subject = -1);      // all others
   void abandon() noexcept;
 
   void begin_step();
-  void begin_micro_batch();
+  void begin_micro_batch() { hook(schedule::Hook::begin_micro_batch); }
   MicroBatch micro_batch() const;
+  void count_tokens(int64_t tokens) { tokens_ += tokens; }
   void reduce();
-  void agree(double loss_sum);  // exchanges losses and stop requests; throws for a loss that is not finite
-  double gradient_norm();
+  double gradient_norm();  // throws for a norm that is not finite where the first skipped step ends the run
+  void finish(double loss_sum);  // norm, agreement, then the update or the skip that all ranks agreed on
   void update(double norm);
+  void skip();
+  void carry();
   StepResult end_step(double loss_sum);
-  void count_evaluation() { ++evaluations_; }
+  void begin_evaluation();
+  void end_evaluation();
 
   SwitchResult switch_strategy(const StrategyChoice& choice);
+  void zero_gradients() { hook(schedule::Hook::drop_carried); }
   Buffer allocate(int64_t bytes);
   void request_stop() { stop_.store(true, std::memory_order_relaxed); }
 
@@ -58,10 +74,18 @@ class Core {
 
  private:
   void run(schedule::Hook hook, int unit, std::span<const schedule::Op> ops);
+  void ready();
   void adopt_plan(PlannedStrategy planned);
   void compare_plans(const PlannedStrategy& planned);
+  std::vector<int64_t> sum_over_ranks(std::span<const int64_t> mine);
+  double measure_gradient();
+  void agree(double loss_sum, double norm);
+  void agree_to_update();
+  void check_skips(const std::string& why);
+  void apply_update(double norm);
   void optimize(const StepInfo& info);
-  double divisor() const;
+  uint64_t fingerprint(int unit, const float* values) const;
+  void write_back(int unit, const float* values);
 
   const Job job_;
   const Model model_;
@@ -73,13 +97,19 @@ class Core {
   PlannedStrategy planned_;
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<schedule::Scheduler> scheduler_;
+  std::vector<UnitUse> uses_;                        // by unit
   std::vector<std::vector<float*>> state_pointers_;  // by unit, rebuilt with the layout
+  uint64_t uses_begun_ = 0;
 
   std::atomic<bool> stop_{false};
   StepResult step_;
-  bool agreed_ = false;
-  bool relay_failed_ = false;
-  int64_t steps_ = 0, evaluations_ = 0, prefetches_unused_before_ = 0, deviations_before_ = 0;
+  double divisor_ = 1;      // of this step
+  int64_t tokens_ = 0;      // of this step, on this rank
+  bool agreed_ = false;     // all ranks have come to this step's end with what they exchange there
+  bool interrupted_ = false;  // a step ended by an exception: the ranks meet before they go on
+  const char* broken_ = nullptr;  // what was under way when this runtime became unusable
+  int64_t steps_ = 0, updates_ = 0, skipped_ = 0, skipped_in_a_row_ = 0, evaluations_ = 0;
+  int64_t prefetches_unused_before_ = 0, deviations_before_ = 0;
   int64_t step_began_ns_ = 0, step_exposed_ns_ = 0;
 };
 

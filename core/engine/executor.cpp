@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "engine/accumulate.h"
 
 namespace reshard::engine {
 
@@ -13,34 +14,68 @@ using schedule::UnitBuffer;
 
 namespace {
 
-std::vector<int64_t> sizes(const UnitSpec& unit) {
-  std::vector<int64_t> elements;
-  for (const Parameter& parameter : unit.parameters) elements.push_back(parameter.elements());
-  return elements;
-}
-
 memory::Block zeroed(memory::Pool& pool, int64_t bytes, MemoryCategory category) {
   memory::Block block = pool.allocate(bytes, category);
   if (bytes > 0) device::zero_bytes(block.data(), static_cast<std::size_t>(bytes));
   return block;
 }
 
+std::byte* bytes_at(void* memory, int64_t elements, Dtype dtype) {
+  return static_cast<std::byte*>(memory) + elements * bytes_of(dtype);
+}
+
+// Every rank's shard of the unit into the whole of that dtype, section by section. The shard is cast on its way: into
+// its own place of the whole, from where the others read it.
+void gather_sections(comm::Communicator& group, const UnitMemory& unit, int place, void* whole, Dtype dtype,
+                     const comm::Tag& tag) {
+  for (const model::Section& section : unit.layout.sections()) {
+    if (section.shard_elements == 0) continue;
+    const float* shard = unit.shard.as<float>() + section.shard_offset;
+    const void* mine = shard;
+    if (dtype != Dtype::fp32) {
+      std::byte* own = bytes_at(whole, section.whole_offset + place * section.shard_elements, dtype);
+      device::convert(shard, reinterpret_cast<Bf16*>(own), static_cast<std::size_t>(section.shard_elements));
+      mine = own;
+    }
+    group.all_gather(mine, static_cast<std::size_t>(section.shard_elements * bytes_of(dtype)),
+                     bytes_at(whole, section.whole_offset, dtype), tag);
+  }
+}
+
 }  // namespace
 
-Executor::Executor(const Model& model, const model::Mesh& mesh, int rank, int state_tensors, memory::Pool& pool,
-                   device::Stream& stream, Groups& groups)
-    : model_(model), mesh_(mesh), rank_(rank), pool_(pool), stream_(stream), groups_(groups) {
+Executor::Executor(const Model& model, const model::Mesh& mesh, int rank, const schedule::Precision& precision,
+                   int state_tensors, memory::Pool& pool, device::Stream& stream, Groups& groups)
+    : model_(model),
+      mesh_(mesh),
+      rank_(rank),
+      precision_(precision),
+      pool_(pool),
+      stream_(stream),
+      groups_(groups),
+      units_(static_cast<std::size_t>(model.unit_count())) {
   shard_group_ = &groups_.of(mesh_.shard_group(rank_));
   replica_group_ = &groups_.of(mesh_.replica_group(rank_));
-  for (const UnitSpec& spec : model_.units()) {
-    UnitMemory unit;
-    unit.layout = model::Layout(sizes(spec), mesh_.shards());
+  for (int u = 0; u < unit_count(); ++u) {
+    const UnitSpec& spec = model_.spec({u});
+    UnitMemory& unit = at(u);
+    unit.layout = model::Layout(spec, mesh_.shards());
+    unit.dtype = spec.param_dtype.value_or(precision_.param);
     unit.fragments = unit.layout.fragments(mesh_.shard_of(rank_));
-    unit.shard = zeroed(pool_, unit.shard_bytes(), MemoryCategory::sharded_parameters);
-    for (int s = 0; s < (spec.trainable() ? state_tensors : 0); ++s)
-      unit.states.push_back(zeroed(pool_, unit.shard_bytes(), MemoryCategory::optimizer_state));
-    units_.push_back(std::move(unit));
+    unit.shard = zeroed(pool_, unit.layout.shard_elements() * bytes_of(Dtype::fp32), MemoryCategory::sharded_parameters);
+    for (int s = 0; s < (unit.trained_elements() > 0 ? state_tensors : 0); ++s)
+      unit.states.push_back(
+          zeroed(pool_, unit.trained_elements() * bytes_of(Dtype::fp32), MemoryCategory::optimizer_state));
   }
+  make_widened();
+}
+
+void Executor::make_widened() {
+  widened_.release();
+  if (precision_.reduce == Dtype::fp32) return;
+  int64_t most = 0;
+  for (const UnitMemory& unit : units_) most = std::max(most, unit.trained_elements());
+  widened_ = pool_.allocate(most * bytes_of(Dtype::fp32), MemoryCategory::reduce_buffers);
 }
 
 void Executor::prepare_partial(int k) {
@@ -50,34 +85,68 @@ void Executor::prepare_partial(int k) {
 }
 
 comm::Tag Executor::tag(int unit) const {
-  return {.unit = unit, .unit_name = model_.name({unit}), .dtype = comm::Dtype::fp32};
+  return {.unit = unit, .unit_name = model_.name({unit}), .dtype = at(unit).dtype};
 }
 
-float* Executor::whole(int unit) {
+Dtype Executor::dtype(int unit, UnitBuffer buffer) const {
+  switch (buffer) {
+    case UnitBuffer::whole:
+    case UnitBuffer::partial:
+    case UnitBuffer::gradient: return at(unit).dtype;
+    case UnitBuffer::master:
+    case UnitBuffer::saved: return Dtype::fp32;
+    case UnitBuffer::accumulator:
+    case UnitBuffer::gradient_shard:
+    case UnitBuffer::reduce_scratch:
+    case UnitBuffer::carried: break;
+  }
+  return precision_.reduce;
+}
+
+void* Executor::whole(int unit) {
   UnitMemory& memory = at(unit);
-  return mesh_.shards() == 1 ? memory.shard.as<float>() : memory.whole.as<float>();
+  const bool shard = mesh_.shards() == 1 && memory.dtype == Dtype::fp32;
+  return shard ? memory.shard.data() : memory.block(UnitBuffer::whole).data();
+}
+
+float* Executor::master(int unit) {
+  UnitMemory& memory = at(unit);
+  if (mesh_.shards() == 1) return memory.shard.as<float>();
+  return memory.block(memory.dtype == Dtype::fp32 ? UnitBuffer::whole : UnitBuffer::master).as<float>();
+}
+
+const float* Executor::reduced_gradient(int unit) {
+  memory::Block& shard = at(unit).block(UnitBuffer::gradient_shard);
+  if (!shard || precision_.reduce == Dtype::fp32) return shard.as<float>();
+  device::convert(shard.as<Bf16>(), widened_.as<float>(), static_cast<std::size_t>(at(unit).trained_elements()));
+  return widened_.as<float>();
 }
 
 void Executor::run(const Op& op) {
   switch (op.kind) {
     case OpKind::allocate: allocate(op); break;
-    case OpKind::release:
-      if (memory::Block* block = buffer(op)) block->release();
+    case OpKind::release: at(op.unit).block(op.buffer).release(); break;
+    case OpKind::gather: op.from_partial ? gather_from_partial(op) : gather(op); break;
+    case OpKind::cast: {
+      UnitMemory& unit = at(op.unit);
+      device::convert(unit.shard.as<float>(), unit.block(UnitBuffer::whole).as<Bf16>(),
+                      static_cast<std::size_t>(unit.layout.shard_elements()));
       break;
-    case OpKind::gather: gather(op); break;
+    }
     case OpKind::wait_gather: wait(at(op.unit).gathered, Transfer::gather); break;
-    case OpKind::free: at(op.unit).whole.release(); break;
+    case OpKind::free: at(op.unit).block(UnitBuffer::whole).release(); break;
     case OpKind::shrink: shrink(op); break;
     case OpKind::reduce: reduce(op); break;
     case OpKind::all_reduce: all_reduce(op); break;
     case OpKind::wait_reduce: wait(at(op.unit).reduced, at(op.unit).reducing); break;
-    case OpKind::adopt: at(op.unit).gradient_shard = std::move(at(op.unit).gradient); break;
-    case OpKind::scale: {
-      float* values = at(op.unit).gradient_shard.as<float>();
-      if (scale_ != 1.0F)
-        for (int64_t i = 0; i < at(op.unit).layout.shard_elements(); ++i) values[i] *= scale_;
+    case OpKind::accumulate: accumulate(op); break;
+    case OpKind::adopt:
+      at(op.unit).block(UnitBuffer::gradient_shard) = std::move(at(op.unit).block(UnitBuffer::gradient));
       break;
-    }
+    case OpKind::scale:
+      scale(at(op.unit).block(UnitBuffer::gradient_shard).data(), precision_.reduce, at(op.unit).trained_elements(),
+            scale_);
+      break;
     case OpKind::forward_begin:
     case OpKind::forward_end:
     case OpKind::backward_begin:
@@ -88,29 +157,16 @@ void Executor::run(const Op& op) {
 
 void Executor::give_back() {
   for (UnitMemory& unit : units_)
-    for (memory::Block* block : {&unit.whole, &unit.partial, &unit.gradient, &unit.gradient_shard, &unit.scratch})
-      block->release();
-}
-
-memory::Block* Executor::buffer(const Op& op) {
-  UnitMemory& unit = at(op.unit);
-  switch (op.buffer) {
-    case UnitBuffer::whole: return &unit.whole;
-    case UnitBuffer::partial: return &unit.partial;
-    case UnitBuffer::gradient: return &unit.gradient;
-    case UnitBuffer::gradient_shard: return &unit.gradient_shard;
-    case UnitBuffer::reduce_scratch: return &unit.scratch;
-    case UnitBuffer::saved: break;  // the program allocates what it saves (Runtime::allocate)
-  }
-  return nullptr;
+    for (int buffer = 0; buffer < schedule::kUnitBuffers; ++buffer)
+      if (static_cast<UnitBuffer>(buffer) != UnitBuffer::carried) unit.block(static_cast<UnitBuffer>(buffer)).release();
 }
 
 void Executor::allocate(const Op& op) {
-  memory::Block* block = buffer(op);
-  if (block == nullptr) return;
-  RESHARD_CHECK(!*block, "a unit's buffer is allocated once at a time");
-  *block = pool_.allocate(op.bytes, category(op.buffer));
-  if (op.buffer == UnitBuffer::gradient) device::zero_bytes(block->data(), static_cast<std::size_t>(op.bytes));
+  if (op.buffer == UnitBuffer::saved) return;  // the program allocates what it saves (Runtime::allocate)
+  memory::Block& block = at(op.unit).block(op.buffer);
+  RESHARD_CHECK(!block, "a unit's buffer is allocated once at a time");
+  block = pool_.allocate(op.bytes, category(op.buffer));
+  if (op.buffer == UnitBuffer::gradient) device::zero_bytes(block.data(), static_cast<std::size_t>(op.bytes));
 }
 
 void Executor::wait(const device::Event& event, Transfer kind) {
@@ -121,62 +177,99 @@ void Executor::wait(const device::Event& event, Transfer kind) {
 }
 
 void Executor::gather(const Op& op) {
-  UnitMemory& unit = at(op.unit);
+  UnitMemory* unit = &at(op.unit);
   comm::Communicator* group = shard_group_;
-  const void* mine = unit.shard.data();
-  if (op.from_partial) {
-    for (const auto& [k, partial_group] : partial_groups_)
-      if (k == op.ranks) group = partial_group;
-    mine = unit.partial.data();
-  }
   RESHARD_CHECK(group->size() == op.ranks, "a gather's communicator has the ranks that the op says");
-  void* whole = unit.whole.data();
-  const auto bytes = static_cast<std::size_t>(unit.whole_bytes() / op.ranks);
+  const bool master = op.buffer == UnitBuffer::master;
+  void* target = unit->block(master ? UnitBuffer::master : UnitBuffer::whole).data();
+  const Dtype gathered = master ? Dtype::fp32 : unit->dtype;
+  const int place = mesh_.shard_of(rank_);
   const comm::Tag tagged = tag(op.unit);
   meter_.count(Transfer::gather, op.bytes);
-  launch(Transfer::gather, [=] { group->all_gather(mine, bytes, whole, tagged); });
-  unit.gathered = stream_.record();
+  launch(Transfer::gather, [=] { gather_sections(*group, *unit, place, target, gathered, tagged); });
+  unit->gathered = stream_.record();
+}
+
+// A partial copy holds its slice of each section, one after the other.
+void Executor::gather_from_partial(const Op& op) {
+  UnitMemory* unit = &at(op.unit);
+  comm::Communicator* group = nullptr;
+  for (const auto& [k, partial_group] : partial_groups_)
+    if (k == op.ranks) group = partial_group;
+  RESHARD_CHECK(group != nullptr && group->size() == op.ranks, "the communicators of partial copies are made before");
+  void* partial = unit->block(UnitBuffer::partial).data();
+  void* whole = unit->block(UnitBuffer::whole).data();
+  const int64_t part = mesh_.shards() / op.ranks;  // shards in a slice
+  const comm::Tag tagged = tag(op.unit);
+  meter_.count(Transfer::gather, op.bytes);
+  launch(Transfer::gather, [=] {
+    for (const model::Section& section : unit->layout.sections()) {
+      if (section.shard_elements == 0) continue;
+      group->all_gather(bytes_at(partial, section.shard_offset * part, unit->dtype),
+                        static_cast<std::size_t>(section.shard_elements * part * bytes_of(unit->dtype)),
+                        bytes_at(whole, section.whole_offset, unit->dtype), tagged);
+    }
+  });
+  unit->gathered = stream_.record();
 }
 
 // This rank's slice of the whole, by its place in the group of k: a gather over the group gives the whole again.
 void Executor::shrink(const Op& op) {
   UnitMemory& unit = at(op.unit);
-  const int64_t slice = unit.whole_bytes() / op.ranks;
+  const int64_t part = mesh_.shards() / op.ranks;
   const int place = mesh_.shard_of(rank_) % op.ranks;
-  device::copy_bytes(unit.partial.data(), unit.whole.as<std::byte>() + place * slice, static_cast<std::size_t>(slice));
-  unit.whole.release();
+  void* partial = unit.block(UnitBuffer::partial).data();
+  void* whole = unit.block(UnitBuffer::whole).data();
+  for (const model::Section& section : unit.layout.sections()) {
+    const int64_t slice = section.shard_elements * part;
+    device::copy_bytes(bytes_at(partial, section.shard_offset * part, unit.dtype),
+                       bytes_at(whole, section.whole_offset + place * slice, unit.dtype),
+                       static_cast<std::size_t>(slice * bytes_of(unit.dtype)));
+  }
+  unit.block(UnitBuffer::whole).release();
   meter_.count(Transfer::shrink, 0);
 }
 
 void Executor::reduce(const Op& op) {
   UnitMemory& unit = at(op.unit);
-  const float* input = unit.gradient.as<float>();
-  float* output = (op.into_scratch ? unit.scratch : unit.gradient_shard).as<float>();
-  const auto count = static_cast<std::size_t>(unit.layout.shard_elements());
+  const void* input = unit.block(op.source).data();
+  void* output = unit.block(op.into_scratch ? UnitBuffer::reduce_scratch : UnitBuffer::gradient_shard).data();
+  const Dtype from = dtype(op.unit, op.source), to = precision_.reduce;
+  const auto count = static_cast<std::size_t>(unit.trained_elements());
   const comm::ReduceOptions options{.add_to_output = op.add, .scale = op.divide ? scale_ : 1.0F};
   comm::Communicator* group = shard_group_;
   const comm::Tag tagged = tag(op.unit);
   meter_.count(Transfer::reduce, op.bytes);
-  launch(Transfer::reduce, [=] { group->reduce_scatter(input, output, count, options, tagged); });
+  launch(Transfer::reduce, [=] { group->reduce_scatter(input, from, output, to, count, options, tagged); });
   unit.reduced = stream_.record();
   unit.reducing = Transfer::reduce;
 }
 
 void Executor::all_reduce(const Op& op) {
   UnitMemory& unit = at(op.unit);
+  memory::Block& gradient = unit.block(UnitBuffer::gradient);
+  memory::Block& shard = unit.block(UnitBuffer::gradient_shard);
   // In a shard group of one the gradient itself is exchanged, until it is adopted as the gradient shard.
-  memory::Block& fresh = op.into_scratch ? unit.scratch : unit.gradient ? unit.gradient : unit.gradient_shard;
-  memory::Block& input = mesh_.shards() == 1 || op.into_scratch ? fresh : unit.gradient_shard;
-  const float* from = input.as<float>();
-  float* to = (op.add ? unit.gradient_shard : input).as<float>();
-  const auto count = static_cast<std::size_t>(unit.layout.shard_elements());
+  const bool adopted_later = mesh_.shards() == 1 && unit.dtype == precision_.reduce && gradient;
+  memory::Block& input = op.into_scratch ? unit.block(UnitBuffer::reduce_scratch) : adopted_later ? gradient : shard;
+  const void* from = input.data();
+  void* to = (op.add ? shard : input).data();
+  const Dtype summed = precision_.reduce;
+  const auto count = static_cast<std::size_t>(unit.trained_elements());
   const comm::ReduceOptions options{.add_to_output = op.add, .scale = op.divide ? scale_ : 1.0F};
   comm::Communicator* group = replica_group_;
   const comm::Tag tagged = tag(op.unit);
   meter_.count(Transfer::all_reduce, op.bytes);
-  launch(Transfer::all_reduce, [=] { group->all_reduce(from, to, count, options, tagged); });
+  launch(Transfer::all_reduce, [=] { group->all_reduce(from, to, summed, count, options, tagged); });
   unit.reduced = stream_.record();
   unit.reducing = Transfer::all_reduce;
+}
+
+void Executor::accumulate(const Op& op) {
+  UnitMemory& unit = at(op.unit);
+  const int64_t parts = op.buffer == UnitBuffer::accumulator ? mesh_.shards() : 1;
+  engine::accumulate(unit.block(op.source).data(), dtype(op.unit, op.source), unit.block(op.buffer).data(),
+                     dtype(op.unit, op.buffer), unit.trained_elements() * parts, op.add);
 }
 
 }  // namespace reshard::engine

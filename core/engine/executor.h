@@ -6,9 +6,11 @@
 // Threads: the rank's compute thread. Collectives run on the communication stream, which is that thread itself (inline)
 // or a worker; memory that a collective works on is neither moved nor released before its event is waited for.
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "comm/communicator.h"
@@ -18,48 +20,57 @@
 #include "memory/pool.h"
 #include "model/layout.h"
 #include "model/mesh.h"
+#include "reshard/dtype.h"
 #include "reshard/model.h"
+#include "schedule/declared.h"
 #include "schedule/op.h"
 
 namespace reshard::engine {
 
-// A unit on this rank.
+// A unit on this rank. Its address does not change.
 struct UnitMemory {
-  model::Layout layout{{}, 1};
+  model::Layout layout{std::span<const int64_t>{}, 1};
+  Dtype dtype = Dtype::fp32;               // of whole and partial copies and of the gradient
   std::vector<model::Fragment> fragments;  // of this rank's shard
-  memory::Block shard;                     // parameters
-  std::vector<memory::Block> states;       // one per state tensor, each as long as the shard; none for a frozen unit
-  memory::Block whole, partial, gradient, gradient_shard, scratch;
+  memory::Block shard;                     // parameters, fp32
+  std::vector<memory::Block> states;       // one per state tensor, fp32, each as long as the shard's trainable section
+  std::array<memory::Block, schedule::kUnitBuffers> blocks;
   device::Event gathered, reduced;
   Transfer reducing = Transfer::reduce;  // what `reduced` waits for
 
-  int64_t shard_bytes() const { return layout.shard_elements() * static_cast<int64_t>(sizeof(float)); }
-  int64_t whole_bytes() const { return shard_bytes() * layout.shards(); }
+  memory::Block& block(schedule::UnitBuffer buffer) { return blocks[static_cast<std::size_t>(buffer)]; }
+  int64_t trained_elements() const { return layout.trainable().shard_elements; }  // of this rank's shard
 };
 
 class Executor {
  public:
-  // Allocates shards (zeroed) and `state_tensors` per unit that is trainable (zeroed). REQUIRES: pool, stream and
-  // groups outlive it.
-  Executor(const Model& model, const model::Mesh& mesh, int rank, int state_tensors, memory::Pool& pool,
-           device::Stream& stream, Groups& groups);
+  // Allocates shards (zeroed) and, for trainable parameters, `state_tensors` of optimizer state (zeroed). REQUIRES:
+  // pool, stream and groups outlive it.
+  Executor(const Model& model, const model::Mesh& mesh, int rank, const schedule::Precision& precision,
+           int state_tensors, memory::Pool& pool, device::Stream& stream, Groups& groups);
 
   // Makes the communicators of partial copies over k ranks. Collective.
   void prepare_partial(int k);
 
-  // What the last addition of a gradient is multiplied with: 1 / (ranks × micro-batches).
+  // What the last addition of a gradient is multiplied with: 1 / (ranks × micro-batches), or by the job's choice.
   void set_divisor(double divisor) { scale_ = static_cast<float>(1.0 / divisor); }
 
   // Every op but `update`, which is the caller's. Throws what a collective threw.
   void run(const schedule::Op& op);
 
-  // After an exception, whichever op it came from: releases all but shards and optimizer state. REQUIRES: the stream is
-  // drained.
+  // After an exception, whichever op it came from: releases all but shards, optimizer state and carried gradients.
+  // REQUIRES: the stream is drained.
   void give_back();
 
-  // The unit's parameters where kernels read them. REQUIRES: whole.
-  float* whole(int unit);
-  float* gradient(int unit) { return at(unit).gradient.as<float>(); }  // null where there is none
+  // The unit's parameters where kernels read them, in the unit's dtype. REQUIRES: whole.
+  void* whole(int unit);
+  // The same in fp32, between before_read and after_read.
+  float* master(int unit);
+  void* gradient(int unit) { return at(unit).block(schedule::UnitBuffer::gradient).data(); }  // null: there is none
+
+  // The reduced gradient of this rank's trainable section, in fp32; null: the unit took no part in this step. Valid
+  // until the next call.
+  const float* reduced_gradient(int unit);
 
   UnitMemory& at(int unit) { return units_[static_cast<std::size_t>(unit)]; }
   const UnitMemory& at(int unit) const { return units_[static_cast<std::size_t>(unit)]; }
@@ -75,14 +86,17 @@ class Executor {
 
  private:
   void gather(const schedule::Op& op);
+  void gather_from_partial(const schedule::Op& op);
   void shrink(const schedule::Op& op);
   void reduce(const schedule::Op& op);
   void all_reduce(const schedule::Op& op);
+  void accumulate(const schedule::Op& op);
   void allocate(const schedule::Op& op);
-  memory::Block* buffer(const schedule::Op& op);  // null for what is not the executor's
   void wait(const device::Event& event, Transfer kind);
-  int64_t relay_tensor(memory::Block& tensor, const model::Layout& from, const model::Layout& to,
-                       const model::Mesh& mesh, MemoryCategory category, const comm::Tag& tag);
+  Dtype dtype(int unit, schedule::UnitBuffer buffer) const;
+  void make_widened();
+  int64_t relay_tensor(memory::Block& tensor, const UnitMemory& unit, const model::Layout& to, const model::Mesh& mesh,
+                       MemoryCategory category, const comm::Tag& tag);
   comm::Tag tag(int unit) const;
 
   // Runs `collective` on the stream and times it.
@@ -92,6 +106,7 @@ class Executor {
   const Model& model_;
   model::Mesh mesh_;
   int rank_;
+  const schedule::Precision precision_;
   memory::Pool& pool_;
   device::Stream& stream_;
   Groups& groups_;
@@ -99,6 +114,7 @@ class Executor {
   comm::Communicator* replica_group_ = nullptr;
   std::vector<std::pair<int, comm::Communicator*>> partial_groups_;  // by k
   std::vector<UnitMemory> units_;
+  memory::Block widened_;  // one unit's reduced gradient in fp32, where it is kept in another dtype
   Meter meter_;
   float scale_ = 1.0F;
 };

@@ -28,6 +28,18 @@ std::unique_ptr<Optimizer> choose_optimizer(const Job& job, std::unique_ptr<Opti
               "use \"adamw\" or \"sgd\"");
 }
 
+ParameterGroup parameter_group(const Job& job, const Parameter& parameter) {
+  ParameterGroup group{.lr_scale = parameter.lr_scale, .weight_decay = {}};
+  if (!parameter.decay) group.weight_decay = 0.0;
+  for (const bool exact : {false, true})
+    for (const Job::Group& entry : job.optimizer.groups) {
+      if ((entry.match == parameter.name) != exact || !base::glob_match(entry.match, parameter.name)) continue;
+      if (entry.lr_scale) group.lr_scale = parameter.lr_scale * *entry.lr_scale;
+      if (entry.weight_decay) group.weight_decay = *entry.weight_decay;
+    }
+  return group;
+}
+
 double learning_rate_multiplier(const Job& job, int64_t step) {
   const Job::Schedule& schedule = job.optimizer.schedule;
   return optim::learning_rate_multiplier(

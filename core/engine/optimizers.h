@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "reshard/job.h"
+#include "reshard/model.h"
 #include "reshard/optimizer.h"
 
 namespace reshard::engine {
@@ -13,6 +14,9 @@ namespace reshard::engine {
 // The optimizer that the job names; `own` is the program's, which is used exactly when the name is "program". Throws
 // Error(config) when one is handed over and another named, or the other way round.
 std::unique_ptr<Optimizer> choose_optimizer(const Job& job, std::unique_ptr<Optimizer> own);
+
+// What a parameter's update has of its own: the program's word, then the job's [[optimizer.group]].
+ParameterGroup parameter_group(const Job& job, const Parameter& parameter);
 
 // What lr is multiplied with at a step (from 0).
 double learning_rate_multiplier(const Job& job, int64_t step);

@@ -17,16 +17,12 @@
 namespace reshard::engine {
 namespace {
 
-constexpr int64_t kElementBytes = sizeof(float);
-
 int ranks_of(const Job& job) {
   return std::max(1, job.mesh.ranks);
 }
 
-model::Layout layout_of(const UnitSpec& spec, int shards) {
-  std::vector<int64_t> elements;
-  for (const Parameter& parameter : spec.parameters) elements.push_back(parameter.elements());
-  return model::Layout(elements, shards);
+int64_t whole_bytes(const Job& job, const UnitSpec& spec, int shards) {
+  return model::Layout(spec, shards).whole_elements() * bytes_of(spec.param_dtype.value_or(precision(job).param));
 }
 
 Problem make_problem(const Job& job, const Model& model) {
@@ -47,10 +43,12 @@ Problem make_problem(const Job& job, const Model& model) {
     unit.name = spec.name;
     unit.parent = u == 0 ? -1 : model.parent({u}).index;
     unit.root = u == 0;
-    unit.bytes = layout_of(spec, problem.ranks).whole_elements() * kElementBytes;
+    const int64_t element = bytes_of(spec.param_dtype.value_or(precision(job).param));
+    unit.bytes = whole_bytes(job, spec, problem.ranks);
     for (const Parameter& p : spec.parameters)
-      if (p.trainable) unit.trainable_bytes += p.elements() * kElementBytes;
-    unit.gradient_bytes = spec.trainable() ? unit.bytes : 0;
+      if (p.trainable && p.same_as.empty()) unit.trainable_bytes += p.elements() * element;
+    unit.gradient_bytes =
+        model::Layout(spec, problem.ranks).trainable().shard_elements * problem.ranks * element;
     unit.flops_forward = spec.flops_forward;
     unit.flops_backward = spec.flops_backward;
     problem.units.push_back(std::move(unit));
@@ -72,19 +70,26 @@ UserWord user_word(const Job& job) {
           given(job, job.strategy.all_reduce, "strategy.all_reduce")};
 }
 
-schedule::BytesByCategory resident_bytes(const Model& model, int shards, int optimizer_states) {
+// What an Executor holds all the time.
+schedule::BytesByCategory resident_bytes(const Job& job, const Model& model, int shards, int optimizer_states) {
+  constexpr int64_t kElement = bytes_of(Dtype::fp32);
   schedule::BytesByCategory bytes{};
+  int64_t widest = 0;
   for (const UnitSpec& spec : model.units()) {
-    const int64_t shard = layout_of(spec, shards).shard_elements() * kElementBytes;
-    bytes[static_cast<std::size_t>(MemoryCategory::sharded_parameters)] += shard;
-    if (spec.trainable()) bytes[static_cast<std::size_t>(MemoryCategory::optimizer_state)] += shard * optimizer_states;
+    const model::Layout layout(spec, shards);
+    const int64_t trained = layout.trainable().shard_elements * kElement;
+    bytes[static_cast<std::size_t>(MemoryCategory::sharded_parameters)] += layout.shard_elements() * kElement;
+    bytes[static_cast<std::size_t>(MemoryCategory::optimizer_state)] += trained * optimizer_states;
+    widest = std::max(widest, trained);
   }
+  if (precision(job).reduce != Dtype::fp32)
+    bytes[static_cast<std::size_t>(MemoryCategory::reduce_buffers)] = widest;
   bytes[static_cast<std::size_t>(MemoryCategory::activations)] = model.held_bytes();
   return bytes;
 }
 
 schedule::Totals drive(const Job& job, const Model& model, const Plan& plan, int optimizer_states) {
-  schedule::Totals totals(resident_bytes(model, plan.shards, optimizer_states));
+  schedule::Totals totals(resident_bytes(job, model, plan.shards, optimizer_states));
   schedule::Scheduler scheduler(make_step(job, model, plan));
   schedule::declared_step(model, scheduler, [&](schedule::Hook hook, int unit, std::span<const schedule::Op> ops) {
     totals.apply(hook, unit, scheduler.micro_batch(), ops);
@@ -134,21 +139,18 @@ int optimizer_states(const Job& job) {
   return 0;
 }
 
+schedule::Precision precision(const Job& job) {
+  const auto dtype = [](const std::string& text) { return text == "bf16" ? Dtype::bf16 : Dtype::fp32; };
+  return {dtype(job.precision.param_dtype), dtype(job.precision.reduce_dtype)};
+}
+
 schedule::Step make_step(const Job& job, const Model& model, const Plan& plan) {
-  schedule::Step step;
-  step.shards = plan.shards;
-  step.replicas = plan.replicas();
-  step.microbatches = job.train.microbatches;
+  schedule::Step step = schedule::step_of(model, {.shards = plan.shards, .replicas = plan.replicas()},
+                                          job.train.microbatches, precision(job));
   step.all_reduce = plan.all_reduce;
   step.overlap = job.mesh.overlap;
-  step.forward_order = model.forward_order();
-  for (int u = 0; u < model.unit_count(); ++u) {
-    const UnitSpec& spec = model.spec({u});
-    step.units.push_back({.decision = plan.units[static_cast<std::size_t>(u)].decision,
-                          .shard_bytes = layout_of(spec, plan.shards).shard_elements() * kElementBytes,
-                          .saved_bytes = spec.saved_bytes,
-                          .trainable = spec.trainable()});
-  }
+  step.divide_at_end = job.train.divisor == "tokens";
+  for (std::size_t u = 0; u < step.units.size(); ++u) step.units[u].decision = plan.units[u].decision;
   return step;
 }
 
@@ -183,9 +185,9 @@ PlannedStrategy plan_strategy(const Job& job, const Model& model, const Strategy
   planned.plan = resolve(model, problem.ranks, planned.name, instance.decide(problem), user);
   predict(job, model, planned.plan, optimizer_states, planned.traffic, planned.peak);
   for (const UnitSpec& spec : model.units()) {
-    const model::Layout layout = layout_of(spec, planned.plan.shards);
-    planned.units.push_back(
-        {layout.whole_elements() * kElementBytes, layout.shard_elements() * kElementBytes, spec.saved_bytes});
+    const model::Layout layout(spec, planned.plan.shards);
+    planned.units.push_back({whole_bytes(job, spec, planned.plan.shards),
+                             layout.shard_elements() * bytes_of(Dtype::fp32), spec.saved_bytes});
   }
   planned.kept = price_kept(job, model, planned.plan, optimizer_states, planned.peak.total());
   return planned;

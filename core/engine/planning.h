@@ -13,6 +13,7 @@
 #include "reshard/model.h"
 #include "reshard/report.h"
 #include "reshard/runtime.h"
+#include "schedule/declared.h"
 #include "schedule/scheduler.h"
 #include "strategy/plan.h"
 
@@ -52,6 +53,9 @@ int optimizer_states(const Job& job);
 
 // Throws Error(budget) naming the largest contributors when [memory] budget is set and the predicted peak is above it.
 void check_budget(const Job& job, const PlannedStrategy& planned);
+
+// The job's [precision].
+schedule::Precision precision(const Job& job);
 
 // The scheduler's input for a plan.
 schedule::Step make_step(const Job& job, const Model& model, const Plan& plan);

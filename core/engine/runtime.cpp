@@ -1,10 +1,14 @@
 #include "reshard/runtime.h"
 
+#include <algorithm>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "base/check.h"
 #include "comm/communicator.h"
 #include "engine/core.h"
+#include "reshard/error.h"
 #include "model/layout.h"
 
 namespace reshard {
@@ -32,13 +36,86 @@ std::vector<double> Rank::exchange(double value) {
 
 // ---- View
 
-float* View::at(float* base, int index) const {
-  RESHARD_CHECK(base != nullptr, "gradients are there in a backward hook of a trainable unit only");
-  return base + static_cast<const model::Layout*>(layout_)->offset(index);
+const engine::UnitUse& View::use() const {
+  RESHARD_CHECK(use_ != nullptr, "a view comes from a hook");
+  return *use_;
 }
 
 std::size_t View::elements(int index) const {
-  return static_cast<std::size_t>(static_cast<const model::Layout*>(layout_)->elements(index));
+  return static_cast<std::size_t>(use().memory->layout.elements(index));
+}
+
+Dtype View::dtype() const {
+  return use().memory->dtype;
+}
+
+namespace {
+
+[[noreturn]] void refuse(const engine::UnitUse& use, int index, const char* why, const char* remedy) {
+  throw Error(ErrorCode::model,
+              fmt::format("parameter \"{}\" of unit \"{}\" {}",
+                          use.spec->parameters[static_cast<std::size_t>(index)].name, use.spec->name, why),
+              "", remedy);
+}
+
+void* place(const engine::UnitUse& use, void* memory, int index) {
+  return static_cast<std::byte*>(memory) + use.memory->layout.offset(index) * bytes_of(use.memory->dtype);
+}
+
+}  // namespace
+
+const void* View::parameter_memory(int index) const {
+  const engine::UnitUse& mine = use();
+  if (std::find(mine.open.begin(), mine.open.end(), number_) == mine.open.end())
+    refuse(mine, index, "is read outside of its unit's hooks",
+           "read it between before_forward and after_forward, or backward's, or by Runtime::read or Runtime::whole");
+  if (backward_ && !mine.spec->needs_parameters_in_backward)
+    refuse(mine, index, "is read in backward, which its unit says it does without",
+           "set UnitSpec::needs_parameters_in_backward");
+  return place(mine, parameters_, index);
+}
+
+void* View::gradient_memory(int index) const {
+  const engine::UnitUse& mine = use();
+  if (std::find(mine.open.begin(), mine.open.end(), number_) == mine.open.end())
+    refuse(mine, index, "is given a gradient outside of its unit's hooks",
+           "add to it between before_backward and after_backward");
+  if (!backward_) refuse(mine, index, "has no gradient in a forward hook", "add to it in backward");
+  if (!mine.spec->parameters[static_cast<std::size_t>(index)].trainable)
+    refuse(mine, index, "is frozen and has no gradient", "add nothing to it");
+  return place(mine, gradients_, index);
+}
+
+void View::require_dtype(Dtype wanted, int index) const {
+  if (dtype() == wanted) return;
+  refuse(use(), index, wanted == Dtype::fp32 ? "is in bf16 and is asked for in fp32" : "is in fp32 and is asked for in bf16",
+         wanted == Dtype::fp32 ? "ask for parameter_bf16 and gradient_bf16, or set [precision] param_dtype = \"fp32\""
+                               : "ask for parameter and gradient, or set [precision] param_dtype = \"bf16\"");
+}
+
+std::span<const float> View::parameter(int index) const {
+  require_dtype(Dtype::fp32, index);
+  return {static_cast<const float*>(parameter_memory(index)), elements(index)};
+}
+
+std::span<const Bf16> View::parameter_bf16(int index) const {
+  require_dtype(Dtype::bf16, index);
+  return {static_cast<const Bf16*>(parameter_memory(index)), elements(index)};
+}
+
+std::span<float> View::gradient(int index) const {
+  require_dtype(Dtype::fp32, index);
+  return {static_cast<float*>(gradient_memory(index)), elements(index)};
+}
+
+std::span<Bf16> View::gradient_bf16(int index) const {
+  require_dtype(Dtype::bf16, index);
+  return {static_cast<Bf16*>(gradient_memory(index)), elements(index)};
+}
+
+std::span<float> Values::parameter(int index) const {
+  const model::Layout& layout = use_->memory->layout;
+  return {values_ + layout.offset(index), static_cast<std::size_t>(layout.elements(index))};
 }
 
 // ---- Runtime: everything but the control flow of a step is the core's
@@ -63,9 +140,19 @@ StepResult Runtime::step(const std::function<double(MicroBatch)>& micro_batch) {
       begin_micro_batch();
       loss_sum += micro_batch(core_->micro_batch());
     }
-    reduce();
-    core_->agree(loss_sum);
-    update(gradient_norm());
+    core_->finish(loss_sum);
+    return end_step(loss_sum);
+  } catch (...) {
+    core_->abandon();
+    throw;
+  }
+}
+
+StepResult Runtime::step_in_flight(const std::function<double()>& schedule) {
+  try {
+    begin_step();
+    const double loss_sum = schedule();
+    core_->finish(loss_sum);
     return end_step(loss_sum);
   } catch (...) {
     core_->abandon();
@@ -75,10 +162,9 @@ StepResult Runtime::step(const std::function<double(MicroBatch)>& micro_batch) {
 
 void Runtime::evaluate(const std::function<void()>& pass) {
   try {
-    core_->hook(Hook::begin_evaluation);
+    core_->begin_evaluation();
     pass();
-    core_->hook(Hook::end_evaluation);
-    core_->count_evaluation();
+    core_->end_evaluation();
   } catch (...) {
     core_->abandon();
     throw;
@@ -86,16 +172,16 @@ void Runtime::evaluate(const std::function<void()>& pass) {
 }
 
 View Runtime::before_forward(Unit unit) {
-  return core_->hook(Hook::before_forward, unit, false);
+  return core_->begin_use(Hook::before_forward, unit);
 }
 void Runtime::after_forward(Unit unit) {
-  core_->hook(Hook::after_forward, unit);
+  core_->end_use(Hook::after_forward, unit);
 }
 View Runtime::before_backward(Unit unit) {
-  return core_->hook(Hook::before_backward, unit, true);
+  return core_->begin_use(Hook::before_backward, unit);
 }
 void Runtime::after_backward(Unit unit) {
-  core_->hook(Hook::after_backward, unit);
+  core_->end_use(Hook::after_backward, unit);
 }
 
 void Runtime::begin_step() {
@@ -103,6 +189,24 @@ void Runtime::begin_step() {
 }
 void Runtime::begin_micro_batch() {
   core_->begin_micro_batch();
+}
+void Runtime::enter_micro_batch(int index) {
+  core_->hook(Hook::enter_micro_batch, index);
+}
+void Runtime::count_tokens(int64_t tokens) {
+  core_->count_tokens(tokens);
+}
+void Runtime::skip() {
+  core_->skip();
+}
+void Runtime::carry() {
+  core_->carry();
+}
+void Runtime::zero_gradients() {
+  core_->zero_gradients();
+}
+void Runtime::whole(Unit unit, const std::function<void(const Values&)>& look) {
+  core_->whole(unit, look);
 }
 void Runtime::reduce() {
   core_->reduce();

@@ -166,6 +166,16 @@ double NormSum::norm() const {
   return std::sqrt(squared_norm());
 }
 
+double larger(double a, double b) {
+  return std::isnan(a) || std::isnan(b) ? std::nan("") : std::max(a, b);
+}
+
+double largest_magnitude(std::span<const float> gradient) {
+  double largest = 0;
+  for (const float value : gradient) largest = larger(largest, std::fabs(static_cast<double>(value)));
+  return largest;
+}
+
 float clip_factor(double norm, double clip_norm) {
   RESHARD_CHECK(clip_norm >= 0 && std::isfinite(norm), "the runtime looks for NaN and infinity before it clips");
   if (clip_norm == 0) return 1.0F;

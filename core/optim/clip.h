@@ -54,6 +54,12 @@ class NormSum {
 };
 static_assert(std::is_trivially_copyable_v<NormSum>);
 
+// The largest magnitude of `gradient`; NaN when one of them is.
+double largest_magnitude(std::span<const float> gradient);
+
+// The larger one; NaN when either is.
+double larger(double a, double b);
+
 // What every gradient is multiplied by: 1 when clip_norm is 0 (off), else min(1, clip_norm / (norm + 1e-6)), which is
 // torch.nn.utils.clip_grad_norm_'s rule. Computed in fp64 and rounded once to fp32; torch computes it in fp32, so the
 // factors may differ in the last place. REQUIRES: clip_norm >= 0, norm finite.

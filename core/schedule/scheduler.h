@@ -79,7 +79,7 @@ class Scheduler {
   bool whole(int unit) const;                       // may be read now
   bool reads_master(int unit) const;                // between before_read and after_read: the fp32 values lie in `master`
   int micro_batch() const { return micro_batch_; }  // -1 outside of a step
-  bool in_step() const { return phase_ == Phase::step || phase_ == Phase::reduced; }
+  bool reducing() const { return phase_ == Phase::step; }  // the step's gradients are not all reduced yet
   bool carries() const;                             // gradients of earlier steps wait for an update
   int64_t prefetches_unused() const { return prefetches_unused_; }
   int64_t order_deviations() const { return order_deviations_; }  // steps whose order was not the declared one

@@ -57,6 +57,12 @@ struct Job {
     bool operator==(const Mesh&) const = default;
   };
 
+  struct Precision {
+    std::string param_dtype = "fp32";   // "fp32" | "bf16": what parameters are gathered and computed in
+    std::string reduce_dtype = "fp32";  // "fp32" | "bf16": what gradients are added in
+    bool operator==(const Precision&) const = default;
+  };
+
   struct Memory {
     int64_t budget = 0;  // bytes per rank at the predicted peak; 0 = none
     bool operator==(const Memory&) const = default;
@@ -68,6 +74,8 @@ struct Job {
     int microbatches = 1;        // per rank and step
     uint64_t seed = 1;           // of parameters, data order and samples
     int64_t evaluate_every = 0;  // steps; 0 = never
+    std::string divisor = "ranks";   // of summed gradients: "ranks" (times micro-batches) | "tokens" | "none"
+    int64_t stop_after_skipped = 1;  // steps in a row whose loss or gradient is not finite; 0 = never
     bool operator==(const Train&) const = default;
   };
 
@@ -78,6 +86,16 @@ struct Job {
     bool operator==(const Schedule&) const = default;
   };
 
+  // `[[optimizer.group]]`: parameters whose learning rate or decay is their own. Every field of the last entry that
+  // matches and sets it counts; a full name beats a glob.
+  struct Group {
+    std::string match;                   // a parameter's name or a glob: "*.bias"
+    std::optional<double> lr_scale;      // times lr and times the program's own factor
+    std::optional<double> weight_decay;  // in place of [optimizer] weight_decay and of the program's choice
+    std::string where;
+    bool operator==(const Group&) const = default;
+  };
+
   struct Optimizer {
     std::string name = "adamw";  // "adamw" | "sgd" | "program" (handed over in C++)
     double lr = 1e-3;
@@ -85,8 +103,10 @@ struct Job {
     double eps = 1e-8;                       // adamw
     double momentum = 0;                     // sgd
     double weight_decay = 0;
-    double clip_norm = 0;  // largest global norm of the gradient; 0 = off
+    double clip_norm = 0;      // largest global norm of the gradient; 0 = off
+    std::string norm = "l2";   // "l2" | "inf": which norm
     Schedule schedule;
+    std::vector<Group> groups;
     bool operator==(const Optimizer&) const = default;
   };
 
@@ -103,6 +123,7 @@ struct Job {
 
   Strategy strategy;
   Mesh mesh;
+  Precision precision;
   Memory memory;
   Train train;
   Optimizer optimizer;

@@ -50,6 +50,7 @@ struct Report {
   std::string strategy, strategy_version, strategy_file, plan_hash;
   int ranks = 1, shards = 1;
   int64_t steps = 0;             // optimizer steps finished
+  int64_t steps_skipped = 0;     // of those: without an update, because loss or gradient were not finite
   int64_t forward_only_passes = 0;
   int64_t prefetches_unused = 0;  // gathered ahead and dropped: the order had changed
   int64_t order_deviations = 0;   // steps whose order was not the declared one

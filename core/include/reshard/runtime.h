@@ -29,6 +29,7 @@
 #include <utility>
 #include <vector>
 
+#include "reshard/dtype.h"
 #include "reshard/job.h"
 #include "reshard/model.h"
 #include "reshard/optimizer.h"
@@ -41,6 +42,7 @@ class Communicator;
 }
 namespace engine {
 class Core;
+struct UnitUse;
 }
 
 // One rank's seat. Made by launch(); valid during the body.
@@ -67,23 +69,48 @@ class Rank {
 void launch(const Job& job, const std::function<void(Rank&)>& body);
 
 // A unit's memory inside one hook. Pointers are valid until the hook that ends the use (after_forward, after_backward):
-// the unit may lie elsewhere next time. Index = place in UnitSpec::parameters.
+// the unit may lie elsewhere next time. Index = place in UnitSpec::parameters. A copy that outlives its hook may be asked
+// for nothing: throws Error(model) naming parameter and unit. So does asking for the other dtype than the unit's, for
+// parameters in the backward of a unit that says it does without, and for the gradient of a frozen parameter or outside
+// of backward.
 class View {
  public:
+  Dtype dtype() const;  // of parameters and gradients
+
   // Whole, in the parameter's own shape, row-major, 64-byte aligned.
-  std::span<const float> parameter(int index) const { return {at(parameters_, index), elements(index)}; }
+  std::span<const float> parameter(int index) const;
+  std::span<const Bf16> parameter_bf16(int index) const;
 
   // Backward only: same shape as the parameter. Always add into it: it is zero at the unit's first backward since it
   // was last reduced, and holds earlier micro-batches' gradients where those are not reduced one by one.
-  std::span<float> gradient(int index) const { return {at(gradients_, index), elements(index)}; }
+  std::span<float> gradient(int index) const;
+  std::span<Bf16> gradient_bf16(int index) const;
+
+  // The same as untyped memory, for programs that treat all dtypes alike: dtype() says what lies there.
+  const void* parameter_memory(int index) const;
+  void* gradient_memory(int index) const;
 
  private:
   friend class engine::Core;
-  float* at(float* base, int index) const;  // checks that `base` is there: gradients are not in a forward hook
+  const engine::UnitUse& use() const;
+  void require_dtype(Dtype dtype, int index) const;
   std::size_t elements(int index) const;
-  float* parameters_ = nullptr;
-  float* gradients_ = nullptr;
-  const void* layout_ = nullptr;
+  const engine::UnitUse* use_ = nullptr;
+  uint64_t number_ = 0;  // of the use: still open, or the view is stale
+  void* parameters_ = nullptr;
+  void* gradients_ = nullptr;
+  bool backward_ = false;
+};
+
+// A unit's fp32 values inside Runtime::whole: to read and to write. Valid during the call.
+class Values {
+ public:
+  std::span<float> parameter(int index) const;  // whole, in the parameter's own shape
+
+ private:
+  friend class engine::Core;
+  float* values_ = nullptr;
+  const engine::UnitUse* use_ = nullptr;
 };
 
 // Memory of the program's own that the ledger counts as activations. Aligned to 64 bytes, not zeroed; freed with the
@@ -109,12 +136,13 @@ struct MicroBatch {
 
 struct StepResult {
   int64_t step = 0;
-  double loss = 0;           // mean over ranks and micro-batches, the same bits on every rank
-  double gradient_norm = 0;  // global, of the mean gradient, before clipping
+  double loss = 0;           // sum over ranks and micro-batches over [train] divisor, the same bits on every rank
+  double gradient_norm = 0;  // global, of the divided gradient, before clipping; by [optimizer] norm
   double lr = 0;
   double seconds = 0;           // this rank's, hooks and kernels included
   double seconds_exposed = 0;   // of those, waiting for communication
   bool stop_requested = false;  // some rank called request_stop(): every rank sees it after the same step
+  bool skipped = false;         // no update: the loss or the gradient was not finite on some rank
 };
 
 // A strategy to run: a name or a path, and options over those of the job's [strategy.options.NAME].
@@ -150,12 +178,26 @@ class Runtime {
   // steps; what an evaluation left whole is freed first.
   void fill(const Fill& fill);
 
-  // The whole parameter, on every rank. [collective], between steps.
+  // The whole parameter, on every rank, in fp32 whatever it is computed in. [collective], between steps.
   std::vector<float> read(std::string_view parameter);
 
+  // A unit's whole fp32 values, to look at or to change (averaging, surgery, export). What `look` wrote becomes the
+  // shards' values, and every copy made before is dropped. [collective], between steps; all ranks must leave the same
+  // values, else Error(model) on all of them names a rank that differs, and nothing has changed.
+  void whole(Unit unit, const std::function<void(const Values&)>& look);
+
   // ---- A step in one call [collective]: micro-batches, reduce, norm, clip, update. `micro_batch` runs forward and
-  // backward of one micro-batch and returns its loss, a mean over the micro-batch.
+  // backward of one micro-batch and returns its loss: a mean over the micro-batch, or with [train] divisor = "tokens" or
+  // "none" a sum.
+  //
+  // When any rank throws in here before the update, the step has not happened: every rank's call throws (the others'
+  // Error(rank_failed) names it), all units are sharded, gradients are dropped, and the next step() of all ranks is as if
+  // this one had never begun.
   StepResult step(const std::function<double(MicroBatch)>& micro_batch);
+
+  // The same for several micro-batches in flight (pipeline stages): `schedule` runs the passes of all of them, in any
+  // order, calls enter_micro_batch() before each, and returns the sum of their losses.
+  StepResult step_in_flight(const std::function<double()>& schedule);
 
   // A forward-only pass (evaluation, generation) between steps [collective]: `pass` calls forward hooks only.
   void evaluate(const std::function<void()>& pass);
@@ -184,12 +226,20 @@ class Runtime {
   // ---- The stages of a step, for programs that drive them one by one: begin_step, then per micro-batch
   // begin_micro_batch and the hooks, then reduce, gradient_norm, update, end_step. Whoever catches an exception in
   // between and goes on calls abandon() first; step(), evaluate(), forward() and backward() do that themselves.
+  //
+  // In place of update, skip() drops the step's gradients and carry() keeps them: they are added to the next step's, until
+  // an update uses them up or zero_gradients() drops them.
   void begin_step();
-  void begin_micro_batch();
+  void begin_micro_batch();              // the next one; those before are over
+  void enter_micro_batch(int index);     // one of several in flight: new, or one to go on with
+  void count_tokens(int64_t tokens);     // of this micro-batch, on this rank, for [train] divisor = "tokens"
   void reduce();                         // waits until this step's gradients are reduced
   double gradient_norm();                // [collective] global; independent of the sharding
-  void update(double gradient_norm);     // clips by it, then the optimizer; nothing is whole afterwards
+  void update(double gradient_norm);     // [collective] clips by it, then the optimizer; nothing is whole afterwards
+  void skip();
+  void carry();
   StepResult end_step(double loss_sum);  // [collective] the sum of this rank's micro-batches' losses
+  void zero_gradients();                 // between steps: drops what carry() kept
   void abandon() noexcept;               // every unit is sharded again, this step's gradients are dropped
 
   // ---- Strategies. Between steps only. [collective]

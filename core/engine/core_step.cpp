@@ -1,0 +1,235 @@
+// The stages of a step. Up to the agreement before the update nothing that a later step reads has changed; after it no
+// rank fails alone.
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "engine/core.h"
+#include "engine/optimizers.h"
+#include "reshard/error.h"
+
+namespace reshard::engine {
+
+using schedule::Hook;
+using schedule::Op;
+using schedule::OpKind;
+
+namespace {
+
+constexpr comm::Tag kNoUnit{};
+constexpr int kMostStates = 8;
+
+// A NaN has a sign bit that means nothing to anybody.
+std::string number_text(double value) {
+  return std::isnan(value) ? "nan" : fmt::format("{}", value);
+}
+
+}  // namespace
+
+void Core::begin_step() {
+  ready();
+  hook(Hook::begin_step);
+  step_ = StepResult{};
+  step_.step = steps_;
+  agreed_ = false;
+  tokens_ = 0;
+  divisor_ = job_.train.divisor == "none" ? 1.0 : static_cast<double>(rank_.count()) * job_.train.microbatches;
+  executor_->set_divisor(divisor_);
+  step_began_ns_ = now_ns();
+  step_exposed_ns_ = executor_->meter().exposed_ns();
+}
+
+MicroBatch Core::micro_batch() const {
+  return {steps_, scheduler_->micro_batch(), job_.train.microbatches};
+}
+
+void Core::reduce() {
+  if (job_.train.divisor == "tokens" && scheduler_->reducing()) {
+    std::vector<int64_t> all(static_cast<std::size_t>(rank_.count()));
+    rank_.communicator().exchange(tokens_, std::span<int64_t>(all), kNoUnit);
+    int64_t sum = 0;
+    for (const int64_t each : all) sum += each;
+    if (sum <= 0)
+      throw Error(ErrorCode::model, fmt::format("no rank has counted a token in step {}", steps_),
+                  job_.where("train.divisor"),
+                  "call Runtime::count_tokens in every micro-batch, or use divisor = \"ranks\"");
+    divisor_ = static_cast<double>(sum);
+    executor_->set_divisor(divisor_);
+  }
+  hook(Hook::reduce);
+}
+
+double Core::measure_gradient() {
+  reduce();  // without effect where the program has called it
+  optim::NormSum mine;
+  double largest = 0;
+  const bool squares = job_.optimizer.norm == "l2";
+  for (int u = 0; u < executor_->unit_count(); ++u) {
+    const float* gradient = executor_->reduced_gradient(u);
+    if (gradient == nullptr) continue;
+    for (const model::Fragment& part : executor_->at(u).fragments) {
+      if (!model_.spec({u}).parameters[static_cast<std::size_t>(part.parameter)].trainable) continue;
+      const std::span values(gradient + part.shard_offset, static_cast<std::size_t>(part.length));
+      if (squares)
+        mine.add(values);
+      else
+        largest = optim::larger(largest, optim::largest_magnitude(values));
+    }
+  }
+  comm::Communicator& group = executor_->shard_group();  // replicas hold the same gradients
+  const auto ranks = static_cast<std::size_t>(group.size());
+  if (!squares) {
+    std::vector<double> all(ranks);
+    group.exchange(largest, std::span<double>(all), kNoUnit);
+    for (const double each : all) largest = optim::larger(largest, each);
+    return largest;
+  }
+  std::vector<optim::NormSum> all(ranks);
+  group.exchange(mine, std::span<optim::NormSum>(all), kNoUnit);
+  optim::NormSum sum;
+  for (const optim::NormSum& part : all) sum.merge(part);
+  return sum.norm();
+}
+
+double Core::gradient_norm() {
+  const double norm = measure_gradient();
+  if (!std::isfinite(norm) && job_.train.stop_after_skipped == 1)
+    check_skips(fmt::format("the gradient norm is {} at step {}", number_text(norm), steps_));
+  return norm;
+}
+
+// One more step would be skipped: ends the run where that is one too many.
+void Core::check_skips(const std::string& why) {
+  const int64_t most = job_.train.stop_after_skipped;
+  if (most == 0 || skipped_in_a_row_ + 1 < most) return;
+  throw Error(ErrorCode::numeric, most == 1 ? why : fmt::format("{}, the {} steps before it were skipped", why, most - 1),
+              "", "lower [optimizer] lr, set clip_norm, or look at the data of that step");
+}
+
+// Exchanges losses and stop requests. After it every rank does the same.
+void Core::agree(double loss_sum, double norm) {
+  struct Mine {
+    double loss_sum = 0;
+    int64_t stop = 0;
+  };
+  const Mine mine{loss_sum, stop_.load(std::memory_order_relaxed) ? 1 : 0};
+  std::vector<Mine> all(static_cast<std::size_t>(rank_.count()));
+  rank_.communicator().exchange(mine, std::span<Mine>(all), kNoUnit);
+  double sum = 0;
+  std::string why;
+  for (std::size_t r = 0; r < all.size(); ++r) {
+    if (!std::isfinite(all[r].loss_sum) && why.empty())
+      why = fmt::format("the loss is {} on rank {} at step {}", number_text(all[r].loss_sum), r, steps_);
+    sum += all[r].loss_sum;
+    step_.stop_requested = step_.stop_requested || all[r].stop != 0;
+  }
+  step_.loss = sum / divisor_;
+  agreed_ = true;
+  if (why.empty() && !std::isfinite(norm))
+    why = fmt::format("the gradient norm is {} at step {}", number_text(norm), steps_);
+  step_.skipped = !why.empty();
+  if (step_.skipped) check_skips(why);
+}
+
+void Core::finish(double loss_sum) {
+  const double norm = measure_gradient();
+  agree(loss_sum, norm);
+  step_.gradient_norm = norm;
+  if (step_.skipped)
+    skip();
+  else
+    apply_update(norm);
+}
+
+// For a program that drives the stages itself: nobody changes a parameter before everybody has come here.
+void Core::agree_to_update() {
+  std::vector<int64_t> all(static_cast<std::size_t>(rank_.count()));
+  rank_.communicator().exchange(steps_, std::span<int64_t>(all), kNoUnit);
+}
+
+void Core::update(double norm) {
+  reduce();
+  if (!agreed_) agree_to_update();
+  step_.gradient_norm = norm;
+  if (std::isfinite(norm)) return apply_update(norm);
+  check_skips(fmt::format("the gradient norm is {} at step {}", number_text(norm), steps_));
+  skip();
+}
+
+void Core::skip() {
+  hook(Hook::skip);
+  step_.skipped = true;
+  ++skipped_;
+  ++skipped_in_a_row_;
+}
+
+void Core::carry() {
+  reduce();
+  hook(Hook::carry);
+}
+
+void Core::apply_update(double norm) {
+  const Job::Optimizer& settings = job_.optimizer;
+  StepInfo info;
+  info.step = updates_ + 1;
+  info.lr = settings.lr * learning_rate_multiplier(job_, steps_);
+  info.gradient_scale = optim::clip_factor(norm, settings.clip_norm);
+  step_.lr = info.lr;
+  const std::span<const Op> ops = scheduler_->on(Hook::update);
+  pool_.ledger().set_moment(
+      {.hook = static_cast<int>(Hook::update), .unit = -1, .microbatch = scheduler_->micro_batch()});
+  broken_ = "it updated parameters";  // until it is done: some would be new, others old
+  for (const Op& op : ops) {
+    if (op.kind == OpKind::update)
+      optimize(info);
+    else
+      executor_->run(op);
+  }
+  broken_ = nullptr;
+  ++updates_;
+  skipped_in_a_row_ = 0;
+}
+
+void Core::optimize(const StepInfo& info) {
+  int first_parameter = 0;  // the unit's, in the model
+  for (int u = 0; u < executor_->unit_count(); ++u) {
+    UnitMemory& unit = executor_->at(u);
+    const auto& parameters = model_.spec({u}).parameters;
+    const int first = std::exchange(first_parameter, first_parameter + static_cast<int>(parameters.size()));
+    const float* gradient = executor_->reduced_gradient(u);
+    if (gradient == nullptr) continue;  // the unit took no part in this step
+    const std::vector<float*>& states = state_pointers_[static_cast<std::size_t>(u)];
+    float* at_fragment[kMostStates];
+    for (const model::Fragment& part : unit.fragments) {
+      const Parameter& parameter = parameters[static_cast<std::size_t>(part.parameter)];
+      if (!parameter.trainable) continue;
+      for (std::size_t s = 0; s < states.size(); ++s) at_fragment[s] = states[s] + part.shard_offset;
+      Fragment fragment;
+      fragment.parameter = first + part.parameter;
+      fragment.name = parameter.name;
+      fragment.shape = parameter.shape;
+      fragment.group = parameter_group(job_, parameter);
+      fragment.offset = part.offset;
+      fragment.length = part.length;
+      fragment.values = unit.shard.as<float>() + part.shard_offset;
+      fragment.gradient = gradient + part.shard_offset;
+      fragment.state = {at_fragment, states.size()};
+      optimizer_->update(fragment, info);
+    }
+  }
+}
+
+StepResult Core::end_step(double loss_sum) {
+  if (!agreed_) agree(loss_sum, 0.0);
+  hook(Hook::end_step);
+  ++steps_;
+  const int64_t now = now_ns();
+  step_.seconds = static_cast<double>(now - step_began_ns_) * 1e-9;
+  step_.seconds_exposed = static_cast<double>(executor_->meter().exposed_ns() - step_exposed_ns_) * 1e-9;
+  return step_;
+}
+
+}  // namespace reshard::engine
