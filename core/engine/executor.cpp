@@ -50,7 +50,7 @@ void Executor::prepare_partial(int k) {
 }
 
 comm::Tag Executor::tag(int unit) const {
-  return {.unit = unit, .unit_name = model_.name({unit}), .dtype = comm::Dtype::fp32};
+  return {.unit = unit, .unit_name = model_.name({unit}), .dtype = Dtype::fp32};
 }
 
 float* Executor::whole(int unit) {
@@ -157,7 +157,8 @@ void Executor::reduce(const Op& op) {
   comm::Communicator* group = shard_group_;
   const comm::Tag tagged = tag(op.unit);
   meter_.count(Transfer::reduce, op.bytes);
-  launch(Transfer::reduce, [=] { group->reduce_scatter(input, output, count, options, tagged); });
+  launch(Transfer::reduce,
+         [=] { group->reduce_scatter(input, Dtype::fp32, output, Dtype::fp32, count, options, tagged); });
   unit.reduced = stream_.record();
   unit.reducing = Transfer::reduce;
 }
@@ -174,7 +175,7 @@ void Executor::all_reduce(const Op& op) {
   comm::Communicator* group = replica_group_;
   const comm::Tag tagged = tag(op.unit);
   meter_.count(Transfer::all_reduce, op.bytes);
-  launch(Transfer::all_reduce, [=] { group->all_reduce(from, to, count, options, tagged); });
+  launch(Transfer::all_reduce, [=] { group->all_reduce(from, to, Dtype::fp32, count, options, tagged); });
   unit.reduced = stream_.record();
   unit.reducing = Transfer::all_reduce;
 }
