@@ -12,7 +12,8 @@
 //
 // Sums are taken in one fixed order, whatever the size, the alignment or the timing: ranks in pairs of neighbours,
 // bottom up, (0+1), (2+3), … then pairs of those, an odd one passing up. "Rank" there and in all buffers is the place
-// in this group. Only fp32 is summed.
+// in this group. They are taken in the output's format: a bf16 term is exact in fp32; for an output in bf16, fp32 terms
+// are rounded to it first, and each addition is done in fp32 and rounded.
 //
 // Threads: one thread at a time uses a communicator; fail() and leave() may be called from any thread.
 //
@@ -25,27 +26,27 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <type_traits>
 
+#include "reshard/dtype.h"
 #include "reshard/error.h"
 
 namespace reshard::comm {
-
-enum class Dtype : uint8_t { bytes, fp32, bf16 };
-const char* name(Dtype dtype);
 
 // What a collective is for. It is compared among the ranks together with the collective's kind, its number and its
 // size. The name is read for error texts only; it must live until the call returns.
 struct Tag {
   int unit = -1;  // -1: not for one unit
   std::string_view unit_name = {};
-  Dtype dtype = Dtype::bytes;
+  std::optional<Dtype> dtype = {};  // of a gather's or a broadcast's values, none: plain bytes; reductions name theirs
 };
 
 // output[i] = ([output[i] +] sum over ranks of input[i]) [* scale]: one addition after the sum is complete, then one
-// multiplication unless scale is 1. With scale 1 / ranks on the last micro-batch alone, the divisor is applied once.
+// multiplication unless scale is 1. In bf16 both results are rounded. With scale 1 / ranks on the last micro-batch
+// alone, the divisor is applied once.
 struct ReduceOptions {
   bool add_to_output = false;
   float scale = 1.0F;
@@ -63,14 +64,14 @@ class Communicator {
   // `whole` holds size() * shard_bytes bytes. `shard` may be its own place in `whole`, which saves that copy.
   virtual void all_gather(const void* shard, size_t shard_bytes, void* whole, const Tag& tag) = 0;
 
-  // `input` holds size() * count values, `output` count. Without add_to_output, `output` may be slice rank() of
-  // `input`.
-  virtual void reduce_scatter(const float* input, float* output, size_t count, const ReduceOptions& options,
-                              const Tag& tag) = 0;
+  // `input` holds size() * count values, `output` count, each aligned for its format. Without add_to_output and with
+  // equal formats, `output` may be slice rank() of `input`; otherwise they do not overlap.
+  virtual void reduce_scatter(const void* input, Dtype input_dtype, void* output, Dtype output_dtype, size_t count,
+                              const ReduceOptions& options, const Tag& tag) = 0;
 
   // Both hold `count` values. Without add_to_output, `output` may be `input`. With add_to_output, `output` holds the
   // same values on every rank beforehand (an accumulator of earlier all_reduce calls); so it does afterwards.
-  virtual void all_reduce(const float* input, float* output, size_t count, const ReduceOptions& options,
+  virtual void all_reduce(const void* input, void* output, Dtype dtype, size_t count, const ReduceOptions& options,
                           const Tag& tag) = 0;
 
   virtual void broadcast(void* data, size_t bytes, int root, const Tag& tag) = 0;

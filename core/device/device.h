@@ -19,6 +19,9 @@
 #include <memory>
 #include <type_traits>
 
+#include "device/instructions.h"
+#include "reshard/dtype.h"
+
 namespace reshard::device {
 
 class Stream;
@@ -114,6 +117,15 @@ void order_streaming_stores();
 
 // Writes zeros; past the caches where `bytes` is at least streaming_bytes().
 void zero_bytes(void* destination, size_t bytes);
+
+// to[i] = from[i], in the other format. Bit-equal to Bf16's own conversions with every instruction set. The ranges must
+// not overlap.
+void convert(const float* from, Bf16* to, size_t count, Instructions set = best_instructions());
+void convert(const Bf16* from, float* to, size_t count, Instructions set = best_instructions());
+
+// to[i] += from[i], added in fp32. The ranges must not overlap.
+void add(const Bf16* from, float* to, size_t count, Instructions set = best_instructions());
+void add(const float* from, float* to, size_t count, Instructions set = best_instructions());
 
 // From how many bytes on, written in one go by all threads of the process together, streaming stores pay: measured as a
 // share of the last-level cache of this machine.

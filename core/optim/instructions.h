@@ -1,21 +1,13 @@
 #pragma once
 
-// Which instruction set a kernel runs with. Every kernel of this folder gives the same bits with each of them, so the
-// choice is about speed only; tests pass one explicitly, everybody else takes the best. Pure functions, any thread.
+// The choice of an instruction set, as core/device offers it: the kernels of this folder take one too.
 
-#include <vector>
+#include "device/instructions.h"
 
 namespace reshard::optim {
 
-enum class Instructions { scalar, avx2, avx512 };
-
-// "scalar", "avx2", "avx512".
-const char* name(Instructions set);
-
-// The widest that this processor has.
-Instructions best_instructions();
-
-// All that this processor has, scalar first.
-std::vector<Instructions> supported_instructions();
+using device::best_instructions;
+using device::Instructions;
+using device::supported_instructions;
 
 }  // namespace reshard::optim

@@ -5,7 +5,8 @@
 //   all_reduce       the same bound and the all-gather's R · S written bytes on top
 //   latency          µs per collective, small ones in a row
 //
-// with S the bytes of a rank's whole buffer and R the ranks (RESHARD_BENCH_RANKS, else 2). Both sides of a ratio are
+// with S the bytes of a rank's whole buffer and R the ranks (RESHARD_BENCH_RANKS, else 2). A row in bf16 has the bound
+// for the bytes that it moves: bf16 into fp32 reads R · S and writes 2 · S / R per rank. Both sides of a ratio are
 // measured in turns; the ratio is the median over the turns, `low` and `high` the quartiles.
 
 #include <benchmark/benchmark.h>
@@ -115,24 +116,30 @@ void stream(Rank& rank, const Setup& setup) {
   (past_caches ? stream_add : cached_add)(source, source + count, rank.whole.as<float>(), count);
 }
 
-void reduce_scatter(benchmark::State& state) {
+struct Formats {
+  Dtype input, output;
+};
+
+void reduce_scatter(benchmark::State& state, Formats formats) {
   Setup setup(static_cast<size_t>(state.range(0)));
+  const auto width = static_cast<size_t>(bytes_of(formats.input));
+  const double written = static_cast<double>(bytes_of(formats.output)) / static_cast<double>(width);
   compare(
-      state, setup, "bound_us", (setup.count + 1) / 3.0,
+      state, setup, "bound_us", (setup.count + written) / 3.0,
       [&](Rank& rank) {
-        rank.communicator->reduce_scatter(rank.source.as<float>(), rank.shard.as<float>(),
-                                          setup.shard_bytes() / sizeof(float), {}, {});
+        rank.communicator->reduce_scatter(rank.source.data(), formats.input, rank.shard.data(), formats.output,
+                                          setup.shard_bytes() / width, {}, {});
       },
       [&](Rank& rank, int) { stream(rank, setup); });
 }
 
-void all_reduce(benchmark::State& state) {
+void all_reduce(benchmark::State& state, Dtype dtype) {
   Setup setup(static_cast<size_t>(state.range(0)));
   compare(
       state, setup, "bound_us", (setup.count + 1 + 2 * (setup.count - 1)) / 3.0,
       [&](Rank& rank) {
-        rank.communicator->all_reduce(rank.source.as<float>(), rank.whole.as<float>(), setup.bytes / sizeof(float), {},
-                                      {});
+        rank.communicator->all_reduce(rank.source.data(), rank.whole.data(), dtype,
+                                      setup.bytes / static_cast<size_t>(bytes_of(dtype)), {}, {});
       },
       [&](Rank& rank, int) { stream(rank, setup); });
 }
@@ -152,10 +159,11 @@ void latency(benchmark::State& state, Small what) {
           rank.communicator->all_gather(rank.shard.data(), setup.shard_bytes(), rank.whole.data(), {});
           break;
         case Small::reduce_scatter:
-          rank.communicator->reduce_scatter(rank.source.as<float>(), rank.shard.as<float>(), count, {}, {});
+          rank.communicator->reduce_scatter(rank.source.data(), Dtype::fp32, rank.shard.data(), Dtype::fp32, count, {},
+                                            {});
           break;
         case Small::all_reduce:
-          rank.communicator->all_reduce(rank.source.as<float>(), rank.whole.as<float>(), setup.bytes / sizeof(float),
+          rank.communicator->all_reduce(rank.source.data(), rank.whole.data(), Dtype::fp32, setup.bytes / sizeof(float),
                                         {}, {});
           break;
       }
@@ -176,8 +184,11 @@ void sizes(benchmark::internal::Benchmark* benchmark) {
 }
 
 BENCHMARK(all_gather)->Apply(sizes);
-BENCHMARK(reduce_scatter)->Apply(sizes);
-BENCHMARK(all_reduce)->Apply(sizes);
+BENCHMARK_CAPTURE(reduce_scatter, fp32, Formats{Dtype::fp32, Dtype::fp32})->Apply(sizes);
+BENCHMARK_CAPTURE(reduce_scatter, bf16_to_fp32, Formats{Dtype::bf16, Dtype::fp32})->Apply(sizes);
+BENCHMARK_CAPTURE(reduce_scatter, bf16, Formats{Dtype::bf16, Dtype::bf16})->Apply(sizes);
+BENCHMARK_CAPTURE(all_reduce, fp32, Dtype::fp32)->Apply(sizes);
+BENCHMARK_CAPTURE(all_reduce, bf16, Dtype::bf16)->Apply(sizes);
 BENCHMARK_CAPTURE(latency, barrier, Small::barrier)->Arg(4096)->UseManualTime()->Iterations(20);
 BENCHMARK_CAPTURE(latency, all_gather, Small::all_gather)->Arg(512)->Arg(4096)->UseManualTime()->Iterations(20);
 BENCHMARK_CAPTURE(latency, reduce_scatter, Small::reduce_scatter)->Arg(512)->Arg(4096)->UseManualTime()->Iterations(20);

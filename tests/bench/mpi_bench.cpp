@@ -95,7 +95,7 @@ std::vector<Case> cases(size_t shard_bytes, int ranks) {
   const auto bytes = static_cast<int>(shard_bytes);
   const std::vector<int> counts(static_cast<size_t>(ranks), count);
   const auto reduce_scatter = [shard_bytes](Ours::Rank& r) {
-    r.communicator->reduce_scatter(r.buffers->source.as<float>(), r.buffers->whole.as<float>(),
+    r.communicator->reduce_scatter(r.buffers->source.data(), Dtype::fp32, r.buffers->whole.data(), Dtype::fp32,
                                    shard_bytes / sizeof(float), {}, {});
   };
   return {
@@ -121,7 +121,7 @@ std::vector<Case> cases(size_t shard_bytes, int ranks) {
          MPI_Allreduce(b.source.data(), b.whole.data(), count * ranks, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
        },
        [=](Ours::Rank& r) {
-         r.communicator->all_reduce(r.buffers->source.as<float>(), r.buffers->whole.as<float>(),
+         r.communicator->all_reduce(r.buffers->source.data(), r.buffers->whole.data(), Dtype::fp32,
                                     static_cast<size_t>(count) * static_cast<size_t>(ranks), {}, {});
        }},
   };

@@ -98,7 +98,7 @@ Cost measure(int ranks, const std::string& strategy, int steps) {
     rank.barrier();
     const auto begin = std::chrono::steady_clock::now();
     for (int i = 0; i < 1000; ++i)
-      rank.communicator().reduce_scatter(values, values + 64 * rank.index(), 64, {}, {});
+      rank.communicator().reduce_scatter(values, Dtype::fp32, values + 64 * rank.index(), Dtype::fp32, 64, {}, {});
     const double yardstick = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / 1000;
     if (rank.first()) cost = {seconds / steps, ranks > 1 ? yardstick : 0, static_cast<double>(made) / steps};
   });

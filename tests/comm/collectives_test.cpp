@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstring>
 #include <random>
+#include <type_traits>
 #include <vector>
 
 #include "tests/comm/ranks.h"
@@ -111,7 +112,8 @@ struct Sequence {
     input.fill(seed, self());
     apart.fill(seed + 1, self(), first);
     float* output = in_place ? input.data + first : apart.data;
-    communicator.reduce_scatter(input.data, output, count, how, {.unit = 1, .unit_name = "h.1", .dtype = Dtype::fp32});
+    communicator.reduce_scatter(input.data, Dtype::fp32, output, Dtype::fp32, count, how,
+                                {.unit = 1, .unit_name = "h.1", .dtype = Dtype::fp32});
     for (size_t i = 0; i < count; ++i) {
       expect_same_bits(output[i], expected(seed, members, first + i, how, value(seed + 1, self(), first + i)), i);
     }
@@ -124,7 +126,8 @@ struct Sequence {
     input.fill(seed, self());
     apart.fill(seed + 1, -1);
     float* output = in_place ? input.data : apart.data;
-    communicator.all_reduce(input.data, output, count, how, {.unit = 2, .unit_name = "h.2", .dtype = Dtype::fp32});
+    communicator.all_reduce(input.data, output, Dtype::fp32, count, how,
+                            {.unit = 2, .unit_name = "h.2", .dtype = Dtype::fp32});
     for (size_t i = 0; i < count; ++i) {
       expect_same_bits(output[i], expected(seed, members, i, how, value(seed + 1, -1, i)), i);
     }
@@ -235,6 +238,58 @@ TEST_P(Collectives, run_on_two_threads_per_rank) {
     sequence(communicator, everybody, 8).run(25);
     worker.join();
     if (error) std::rethrow_exception(error);
+  }));
+}
+
+// Whole numbers of rank r's i-th place, small enough that their sums are exact in bf16 too.
+float whole_number(int rank, size_t i) {
+  return static_cast<float>((i * 7 + static_cast<size_t>(rank) * 5) % 16);
+}
+
+template <class Value>
+std::vector<Value> whole_numbers(int rank, size_t count) {
+  std::vector<Value> values;
+  for (size_t i = 0; i < count; ++i) values.push_back(Value(whole_number(rank, i)));
+  return values;
+}
+
+float sum_of_whole_numbers(int ranks, size_t i) {
+  float sum = 0;
+  for (int r = 0; r < ranks; ++r) sum += whole_number(r, i);
+  return sum;
+}
+
+template <class Value>
+constexpr Dtype kDtypeOf = std::is_same_v<Value, Bf16> ? Dtype::bf16 : Dtype::fp32;
+
+template <class Value>
+void expect_sums(const Value* values, size_t first, size_t count, int ranks, float start) {
+  for (size_t i = 0; i < count; ++i) {
+    expect_same_bits(static_cast<float>(values[i]), start + sum_of_whole_numbers(ranks, first + i), i);
+  }
+}
+
+template <class In, class Out>
+void reduce_scatter_whole_numbers(Communicator& all, size_t count) {
+  const auto first = static_cast<size_t>(all.rank()) * count;
+  const std::vector<In> input = whole_numbers<In>(all.rank(), count * static_cast<size_t>(all.size()));
+  std::vector<Out> output(count, Out(3.0F));
+  all.reduce_scatter(input.data(), kDtypeOf<In>, output.data(), kDtypeOf<Out>, count, {.add_to_output = true}, {});
+  expect_sums(output.data(), first, count, all.size(), 3.0F);
+}
+
+// reduce_test.cpp looks at every bit; here it is about each rank's place in buffers of either format.
+TEST_P(Collectives, reduce_in_every_format) {
+  expect_no_errors(run_ranks({.ranks = GetParam(), .streaming_bytes = 65536}, [](Communicator& all) {
+    for (const size_t count : kSizes) {
+      reduce_scatter_whole_numbers<float, float>(all, count);
+      reduce_scatter_whole_numbers<float, Bf16>(all, count);
+      reduce_scatter_whole_numbers<Bf16, float>(all, count);
+      reduce_scatter_whole_numbers<Bf16, Bf16>(all, count);
+      std::vector<Bf16> values = whole_numbers<Bf16>(all.rank(), count);
+      all.all_reduce(values.data(), values.data(), Dtype::bf16, count, {}, {});
+      expect_sums(values.data(), 0, count, all.size(), 0.0F);
+    }
   }));
 }
 

@@ -76,7 +76,13 @@ INSTANTIATE_TEST_SUITE_P(
                      [](Communicator& c) {
                        const std::vector<float> input(1024 * static_cast<size_t>(c.size()));
                        std::vector<float> output(1024);
-                       c.reduce_scatter(input.data(), output.data(), 1024, {}, kBlock4);
+                       c.reduce_scatter(input.data(), Dtype::fp32, output.data(), Dtype::fp32, 1024, {}, kBlock4);
+                     }},
+        Disagreement{"reduce-scatter of unit h.3 (64 bytes, bf16 to fp32)",
+                     [](Communicator& c) {
+                       const std::vector<Bf16> input(32 * static_cast<size_t>(c.size()));
+                       std::vector<float> output(32);
+                       c.reduce_scatter(input.data(), Dtype::bf16, output.data(), Dtype::fp32, 32, {}, kBlock3);
                      }},
         Disagreement{"broadcast of the seed (root 1, 4 bytes, bytes)",
                      [](Communicator& c) {
@@ -84,6 +90,21 @@ INSTANTIATE_TEST_SUITE_P(
                        c.broadcast(&seed, sizeof(seed), 1, {.unit_name = "the seed"});
                      }},
         Disagreement{"barrier (0 bytes, bytes)", [](Communicator& c) { c.barrier({}); }}));
+
+// The same bytes of the same unit, added in another format on rank 1.
+TEST(Disagreements, name_the_formats_of_a_reduction) {
+  const auto errors = run_ranks({.ranks = 2}, [](Communicator& communicator) {
+    const std::vector<Bf16> input(64);
+    std::vector<float> output(32);
+    const Dtype output_dtype = communicator.rank() == 1 ? Dtype::bf16 : Dtype::fp32;
+    communicator.reduce_scatter(input.data(), Dtype::bf16, output.data(), output_dtype, 32, {}, kBlock3);
+  });
+  EXPECT_EQ(
+      text(errors[1]),
+      "rank 1: ranks 0 and 1 disagree in collective 1: rank 0 is in reduce-scatter of unit h.3 (64 bytes, bf16 to "
+      "fp32), rank 1 is in reduce-scatter of unit h.3 (64 bytes, bf16) (every rank must run the same units in the "
+      "same order)");
+}
 
 TEST(RankFails, others_get_its_message_within_a_tenth_of_a_second) {
   for (const int ranks : {2, 3, 8}) {
@@ -181,7 +202,7 @@ TEST(RankFails, nobody_reads_the_buffers_of_a_rank_that_gave_up) {
       try {
         for (;;) {
           std::vector<float> input(40000, 1.0F);
-          communicator.all_reduce(input.data(), input.data(), input.size(), {}, kBlock3);
+          communicator.all_reduce(input.data(), input.data(), Dtype::fp32, input.size(), {}, kBlock3);
           if (input[seed] != 4.0F) throw std::runtime_error("a wrong sum");
           std::fill(input.begin(), input.end(), -1.0F);
         }

@@ -24,10 +24,10 @@ struct PublicHeader {
   std::string_view name, folder;
 };
 constexpr PublicHeader kPublicHeaders[] = {
-    {"error.h", "base"},        {"report.h", "base"},     {"text.h", "base"},    {"model.h", "model"},
-    {"options.h", "strategy"},  {"optimizer.h", "optim"}, {"table.h", "config"}, {"job.h", "config"},
-    {"runtime.h", "engine"},    {"app.h", "cli"},         {"compare.h", "cli"},  {"decision.h", "strategy"},
-    {"override.h", "strategy"},
+    {"dtype.h", "base"},        {"error.h", "base"},        {"report.h", "base"},     {"text.h", "base"},
+    {"model.h", "model"},       {"options.h", "strategy"},  {"optimizer.h", "optim"}, {"table.h", "config"},
+    {"job.h", "config"},        {"runtime.h", "engine"},    {"app.h", "cli"},         {"compare.h", "cli"},
+    {"decision.h", "strategy"}, {"override.h", "strategy"},
 };
 
 constexpr std::string_view kPublic = "core/include/reshard/";

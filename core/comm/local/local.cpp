@@ -1,6 +1,7 @@
 #include "comm/local/local.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <map>
 #include <numeric>
 #include <utility>
@@ -15,8 +16,21 @@
 namespace reshard::comm {
 namespace {
 
-const float* floats(const void* data) {
-  return static_cast<const float*>(data);
+const std::byte* from_element(const void* data, size_t element, size_t width) {
+  return static_cast<const std::byte*>(data) + element * width;
+}
+
+std::byte* from_element(void* data, size_t element, size_t width) {
+  return static_cast<std::byte*>(data) + element * width;
+}
+
+size_t width(Dtype dtype) {
+  return static_cast<size_t>(bytes_of(dtype));
+}
+
+bool overlap(const void* a, size_t a_bytes, const void* b, size_t b_bytes) {
+  const auto first = reinterpret_cast<uintptr_t>(a), second = reinterpret_cast<uintptr_t>(b);
+  return first < second + b_bytes && second < first + a_bytes;
 }
 
 class LocalCommunicator final : public Communicator {
@@ -35,31 +49,50 @@ class LocalCommunicator final : public Communicator {
     gather(Collective::exchange, mine, bytes, all, tag);
   }
 
-  void reduce_scatter(const float* input, float* output, size_t count, const ReduceOptions& options,
-                      const Tag& tag) override {
+  void reduce_scatter(const void* input, Dtype input_dtype, void* output, Dtype output_dtype, size_t count,
+                      const ReduceOptions& options, const Tag& tag) override {
+    const size_t bytes = count * width(input_dtype);
+    RESHARD_CHECK(input_dtype == output_dtype ||
+                      !overlap(input, bytes * static_cast<size_t>(size()), output, count * width(output_dtype)),
+                  "a reduce-scatter into another format is not in place");
     self_.open({.collective = Collective::reduce_scatter,
                 .tag = tag,
-                .bytes = count * sizeof(float),
+                .bytes = bytes,
+                .input_dtype = input_dtype,
+                .output_dtype = output_dtype,
                 .input = input,
                 .output = output});
-    add_slice(static_cast<size_t>(rank()) * count, count, output, options);
+    add_slice({.begin = static_cast<size_t>(rank()) * count,
+               .count = count,
+               .output = output,
+               .input_dtype = input_dtype,
+               .output_dtype = output_dtype},
+              options);
     self_.close();
   }
 
-  void all_reduce(const float* input, float* output, size_t count, const ReduceOptions& options,
+  void all_reduce(const void* input, void* output, Dtype dtype, size_t count, const ReduceOptions& options,
                   const Tag& tag) override {
     self_.open({.collective = Collective::all_reduce,
                 .tag = tag,
-                .bytes = count * sizeof(float),
+                .bytes = count * width(dtype),
+                .input_dtype = dtype,
+                .output_dtype = dtype,
                 .input = input,
                 .output = output});
-    count <= kSmall ? add_everything(input, output, count, options) : add_and_collect(output, count, options);
+    count <= kSmall ? add_everything(input, output, dtype, count, options)
+                    : add_and_collect(output, dtype, count, options);
   }
 
   void broadcast(void* data, size_t bytes, int root, const Tag& tag) override {
     RESHARD_CHECK(root >= 0 && root < size(), "the root of a broadcast is a rank of the group");
-    self_.open(
-        {.collective = Collective::broadcast, .root = root, .tag = tag, .bytes = bytes, .input = data, .output = {}});
+    self_.open({.collective = Collective::broadcast,
+                .root = root,
+                .tag = tag,
+                .bytes = bytes,
+                .input_dtype = tag.dtype,
+                .output_dtype = tag.dtype,
+                .input = data});
     if (rank() != root) device::copy_bytes(data, self_.peer(root).input, bytes, store_for(bytes));
     self_.close();
   }
@@ -87,7 +120,13 @@ class LocalCommunicator final : public Communicator {
  private:
   // Each rank begins with its own shard and goes round, so that not all read the same memory first.
   void gather(Collective collective, const void* shard, size_t bytes, void* whole, const Tag& tag) {
-    self_.open({.collective = collective, .tag = tag, .bytes = bytes, .input = shard, .output = whole});
+    self_.open({.collective = collective,
+                .tag = tag,
+                .bytes = bytes,
+                .input_dtype = tag.dtype,
+                .output_dtype = tag.dtype,
+                .input = shard,
+                .output = whole});
     const device::Store store = store_for(bytes * static_cast<size_t>(size()));
     auto* to = static_cast<std::byte*>(whole);
     for (int i = 0; i < size(); ++i) {
@@ -99,25 +138,33 @@ class LocalCommunicator final : public Communicator {
   }
 
   // Every rank adds all values by itself: meeting twice instead of three times is what counts for few of them.
-  void add_everything(const float* input, float* output, size_t count, const ReduceOptions& options) {
-    alignas(64) float sum[kSmall];
+  void add_everything(const void* input, void* output, Dtype dtype, size_t count, const ReduceOptions& options) {
+    alignas(64) std::byte sum[kSmall * sizeof(float)];
     const bool in_place = input == output;  // then others still read it
-    add_slice(0, count, in_place ? sum : output, options);
+    add_slice({.count = count, .output = in_place ? sum : output, .input_dtype = dtype, .output_dtype = dtype},
+              options);
     self_.close();
-    if (in_place) device::copy_bytes(output, sum, count * sizeof(float));
+    if (in_place) device::copy_bytes(output, sum, count * width(dtype));
   }
 
   // A reduce-scatter of slices that lie in place, then an all-gather of them.
-  void add_and_collect(float* output, size_t count, const ReduceOptions& options) {
-    const auto slice = static_cast<size_t>(base::round_up(base::ceil_div(static_cast<int64_t>(count), size()), 16));
+  void add_and_collect(void* output, Dtype dtype, size_t count, const ReduceOptions& options) {
+    const auto line = static_cast<int64_t>(64 / width(dtype));
+    const auto slice = static_cast<size_t>(base::round_up(base::ceil_div(static_cast<int64_t>(count), size()), line));
     const auto begin = [&](int r) { return std::min(count, static_cast<size_t>(r) * slice); };
-    add_slice(begin(rank()), begin(rank() + 1) - begin(rank()), output + begin(rank()), options);
+    add_slice({.begin = begin(rank()),
+               .count = begin(rank() + 1) - begin(rank()),
+               .output = from_element(output, begin(rank()), width(dtype)),
+               .input_dtype = dtype,
+               .output_dtype = dtype},
+              options);
     self_.turn();
-    const device::Store store = store_for(count * sizeof(float));
+    const device::Store store = store_for(count * width(dtype));
     for (int i = 1; i < size(); ++i) {
       const int r = (rank() + i) % size();
-      device::copy_bytes(output + begin(r), floats(self_.peer(r).output) + begin(r),
-                         (begin(r + 1) - begin(r)) * sizeof(float), store);
+      device::copy_bytes(from_element(output, begin(r), width(dtype)),
+                         from_element(self_.peer(r).output, begin(r), width(dtype)),
+                         (begin(r + 1) - begin(r)) * width(dtype), store);
     }
     self_.close();
   }
@@ -128,18 +175,33 @@ class LocalCommunicator final : public Communicator {
     return large ? device::Store::kStreaming : device::Store::kCached;
   }
 
-  // Adds all ranks' inputs from `begin` on into `output`.
-  void add_slice(size_t begin, size_t count, float* output, const ReduceOptions& options) {
-    if (count == 0) return;
-    for (int r = 0; r < size(); ++r) inputs_[static_cast<size_t>(r)] = floats(self_.peer(r).input) + begin;
-    const device::Store store = options.add_to_output ? device::Store::kCached : store_for(count * sizeof(float));
-    tree_sum(inputs_.data(), size(), count, output, options, store);
+  // The elements of all ranks' inputs from `begin` on, and where their sums go.
+  struct Slice {
+    size_t begin = 0, count = 0;
+    void* output = nullptr;
+    Dtype input_dtype = Dtype::fp32, output_dtype = Dtype::fp32;
+  };
+
+  void add_slice(const Slice& slice, const ReduceOptions& options) {
+    if (slice.count == 0) return;
+    for (int r = 0; r < size(); ++r) {
+      inputs_[static_cast<size_t>(r)] = from_element(self_.peer(r).input, slice.begin, width(slice.input_dtype));
+    }
+    const size_t bytes = slice.count * width(slice.output_dtype);
+    tree_sum({.inputs = inputs_.data(),
+              .input_dtype = slice.input_dtype,
+              .ranks = size(),
+              .count = slice.count,
+              .output = slice.output,
+              .output_dtype = slice.output_dtype,
+              .options = options,
+              .store = options.add_to_output ? device::Store::kCached : store_for(bytes)});
   }
 
   static constexpr size_t kSmall = 1024;  // values
 
   Participant self_;
-  std::vector<const float*> inputs_;                  // the ranks' inputs of the running reduction
+  std::vector<const void*> inputs_;                   // the ranks' inputs of the running reduction
   std::map<std::vector<int>, uint64_t> groups_made_;  // how often this rank asked for these
 };
 

@@ -29,9 +29,16 @@ std::string text(const Call& call) {
   return text + (call.tag.unit >= 0 ? " of unit " : " of ") + std::string(call.tag.unit_name);
 }
 
+// "fp32", "bf16 to fp32", "bytes".
+std::string formats(const Call& call) {
+  const auto name_of = [](std::optional<Dtype> dtype) { return dtype ? reshard::name(*dtype) : "bytes"; };
+  if (call.input_dtype == call.output_dtype) return name_of(call.input_dtype);
+  return fmt::format("{} to {}", name_of(call.input_dtype), name_of(call.output_dtype));
+}
+
 bool same(const Call& a, const Call& b) {
-  return a.collective == b.collective && a.root == b.root && a.tag.unit == b.tag.unit && a.tag.dtype == b.tag.dtype &&
-         a.bytes == b.bytes;
+  return a.collective == b.collective && a.root == b.root && a.tag.unit == b.tag.unit && a.bytes == b.bytes &&
+         a.input_dtype == b.input_dtype && a.output_dtype == b.output_dtype;
 }
 
 int64_t now_nanoseconds() {
@@ -135,7 +142,7 @@ void Participant::disagree(int other) {
     const Call& call = peer(rank);
     const std::string root = call.collective == Collective::broadcast ? fmt::format("root {}, ", call.root) : "";
     return fmt::format("rank {} is in {} ({}{} bytes, {})", name_of(rank), text(call), root,
-                       base::count_text(static_cast<int64_t>(call.bytes)), comm::name(call.tag.dtype));
+                       base::count_text(static_cast<int64_t>(call.bytes)), formats(call));
   };
   const std::string what = fmt::format("ranks {} and {} disagree in collective {}: {}, {}", name_of(0), name_of(other),
                                        collectives_, side(0), side(other));

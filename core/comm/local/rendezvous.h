@@ -37,6 +37,7 @@ struct Call {
   int root = 0;  // of a broadcast
   Tag tag;
   size_t bytes = 0;  // as the collective counts them; equal on all ranks
+  std::optional<Dtype> input_dtype = {}, output_dtype = {};
   const void* input = nullptr;
   void* output = nullptr;
 };

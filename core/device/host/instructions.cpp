@@ -1,6 +1,6 @@
-#include "optim/instructions.h"
+#include "device/instructions.h"
 
-namespace reshard::optim {
+namespace reshard::device {
 
 const char* name(Instructions set) {
   switch (set) {
@@ -12,9 +12,11 @@ const char* name(Instructions set) {
 }
 
 Instructions best_instructions() {
-  // The clip kernel of AVX2 uses a fused multiply-add where it is exact, so it asks for both.
+#if defined(__x86_64__)
+  // A kernel of AVX2 may use a fused multiply-add where it is exact, so both are asked for.
   if (__builtin_cpu_supports("avx512f")) return Instructions::avx512;
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return Instructions::avx2;
+#endif
   return Instructions::scalar;
 }
 
@@ -26,4 +28,4 @@ std::vector<Instructions> supported_instructions() {
   return sets;
 }
 
-}  // namespace reshard::optim
+}  // namespace reshard::device
