@@ -161,7 +161,6 @@ void Scheduler::finish_step(Hook hook) {
           "no step is running, it has been updated already, or a unit is in use");
   require(last_micro_batch(), hook, -1, "the step has more micro-batches");
   if (phase_ == Phase::step) finish_reductions();
-  free_all();
   if (hook == Hook::update) emit(op(OpKind::update, -1));
   if (hook == Hook::carry) carry();
   for (int unit = 0; unit < unit_count(); ++unit) {

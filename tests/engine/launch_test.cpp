@@ -1,10 +1,15 @@
-// Ranks that fail, leave early or cannot start: everybody ends, quickly, with an error that names the cause.
+// Ranks that fail, leave early or disagree: everybody ends, within a second, with an error that names the cause.
 
+#include <array>
 #include <atomic>
 #include <chrono>
+#include <cmath>
+#include <limits>
+#include <utility>
 
 #include <gtest/gtest.h>
 
+#include "engine/planning.h"
 #include "reshard/error.h"
 #include "tests/engine/toy.h"
 
@@ -18,12 +23,15 @@ Model two_units() {
 }
 
 std::string error_of(const Job& job, const std::function<void(Rank&)>& body) {
+  const auto begin = std::chrono::steady_clock::now();
+  std::string text = "no error";
   try {
     launch(job, body);
   } catch (const std::exception& error) {
-    return error.what();
+    text = error.what();
   }
-  return "no error";
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(1)) << text;
+  return text;
 }
 
 TEST(Launch, RunsEveryRankOnce) {
@@ -40,7 +48,6 @@ TEST(Launch, ARankThatThrowsEndsAllWithItsOwnError) {
   const Model model = two_units();
   const Job job = toy::job(3, "zero3");
   std::atomic<int> others{0};
-  const auto begin = std::chrono::steady_clock::now();
   const std::string error = error_of(job, [&](Rank& rank) {
     Runtime runtime(job, model, rank);
     toy::fill(runtime);
@@ -60,34 +67,148 @@ TEST(Launch, ARankThatThrowsEndsAllWithItsOwnError) {
   });
   EXPECT_EQ(error, "rank 1 failed: the disk is full");
   EXPECT_EQ(others, 2);
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
 }
 
-TEST(Launch, ARankThatReturnsEarlyIsNamed) {
+TEST(Launch, ARankThatReturnsEarlyIsNamedWithWhatTheOthersWaitFor) {
   const Model model = two_units();
-  const Job job = toy::job(2, "zero3");
-  const std::string error = error_of(job, [&](Rank& rank) {
-    Runtime runtime(job, model, rank);
-    toy::fill(runtime);
-    for (int s = 0; s < (rank.index() == 1 ? 1 : 3); ++s)
-      runtime.step([&](MicroBatch at) { return toy::Pass(runtime, at)(); });
-  });
-  EXPECT_NE(error.find("rank 1"), std::string::npos) << error;
+  for (const bool overlap : {false, true}) {
+    const Job job = toy::job(2, "zero3", 1, overlap);
+    const auto returning_after = [&](int steps) {
+      return error_of(job, [&](Rank& rank) {
+        if (steps < 0 && rank.index() == 1) return;
+        Runtime runtime(job, model, rank);
+        toy::fill(runtime);
+        for (int s = 0; s < (rank.index() == 1 ? steps : steps + 2); ++s)
+          runtime.step([&](MicroBatch at) { return toy::Pass(runtime, at)(); });
+      });
+    };
+    const std::string before = "rank 0, ", after = ": rank 1 returned while rank 0 waits for it in ",
+                      remedy = " (every rank must run the same steps)";
+    EXPECT_EQ(returning_after(-1), before + "exchange" + after + "exchange" + remedy);
+    EXPECT_EQ(returning_after(0), before + "all-gather of unit root" + after + "all-gather of unit root" + remedy);
+    EXPECT_EQ(returning_after(1), before + "all-gather of unit root" + after + "all-gather of unit root" + remedy);
+  }
 }
 
-TEST(Launch, RanksWithDifferentUnitsAreAnErrorAndNoHang) {
-  const Model model = two_units();
-  const Job job = toy::job(2, "zero3");
-  const std::string error = error_of(job, [&](Rank& rank) {
+// Two ranks gather different units: `first` of each in turn.
+std::string running(const Model& model, std::array<int, 2> first, bool overlap) {
+  const Job job = toy::job(2, "zero3", 1, overlap);
+  return error_of(job, [&](Rank& rank) {
     Runtime runtime(job, model, rank);
     toy::fill(runtime);
     runtime.step([&](MicroBatch) {
-      runtime.forward({rank.index()}, [](const View&) {});
+      runtime.forward({first[static_cast<std::size_t>(rank.index())]}, [](const View&) {});
       return 0.0;
     });
   });
-  EXPECT_NE(error.find("root"), std::string::npos) << error;
-  EXPECT_NE(error.find("h.0"), std::string::npos) << error;
+}
+
+TEST(Launch, RanksThatRunDifferentUnitsAreNamedWithThem) {
+  Model model = two_units();
+  model.add({.name = "h.1", .parameters = {{"c", {70}}}});  // shaped like h.0
+  const std::string remedy = " (every rank must run the same units in the same order)";
+  for (const bool overlap : {false, true}) {
+    EXPECT_EQ(running(model, {0, 1}, overlap),
+              "rank 0: ranks 0 and 1 disagree in collective 1: rank 0 is in all-gather of unit root (256 bytes, fp32), "
+              "rank 1 is in all-gather of unit h.0 (256 bytes, fp32)" +
+                  remedy);
+    EXPECT_EQ(running(model, {2, 1}, overlap),
+              "rank 0: ranks 0 and 1 disagree in collective 1: rank 0 is in all-gather of unit h.1 (256 bytes, fp32), "
+              "rank 1 is in all-gather of unit h.0 (256 bytes, fp32)" +
+                  remedy);
+  }
+}
+
+TEST(Launch, RanksWithDifferentPlansAreNamedWithTheirPlans) {
+  const Model model = two_units();
+  const Job job = toy::job(2, "zero3"), other = toy::job(2, "zero2");
+  const auto hash = [&](const Job& of) {
+    return engine::plan_strategy(of, model, engine::chosen_strategy(of), 2).plan.hash();
+  };
+  ASSERT_NE(hash(job), hash(other));
+  const std::string expected = "rank 1 has plan " + hash(other) + " of strategy zero2, rank 0 has plan " + hash(job) +
+                               " of strategy zero3 (give every rank the same job, model and plugin files)";
+  std::atomic<int> told{0};
+  const std::string error = error_of(job, [&](Rank& rank) {
+    try {
+      Runtime(rank.first() ? job : other, model, rank);
+    } catch (const Error& failure) {
+      EXPECT_EQ(failure.code(), ErrorCode::plan);
+      EXPECT_EQ(failure.what(), expected);
+      ++told;
+      throw;
+    }
+  });
+  EXPECT_EQ(error, expected);
+  EXPECT_EQ(told, 2);
+}
+
+TEST(Launch, AGradientNormThatIsNoNumberStopsEveryRankNamingTheStep) {
+  const Model model = two_units();
+  for (const auto& [value, text] : {std::pair{std::nanf(""), "nan"}, std::pair{-std::nanf(""), "nan"},
+                                    std::pair{std::numeric_limits<float>::infinity(), "inf"}}) {
+    const Job job = toy::job(3, "zero3", 2);
+    std::atomic<int> told{0};
+    const std::string error = error_of(job, [&](Rank& rank) {
+      Runtime runtime(job, model, rank);
+      toy::fill(runtime);
+      try {
+        for (int s = 0; s < 3; ++s)
+          runtime.step([&](MicroBatch at) {
+            toy::Pass(runtime, at).forward(0);
+            runtime.backward(kRoot, [&](const View& view) {
+              if (at.step == 1 && at.index == 1 && rank.index() == 2) view.gradient(0)[9] += value;
+            });
+            return 0.5;
+          });
+      } catch (const Error& failure) {
+        EXPECT_EQ(failure.code(), ErrorCode::numeric);
+        ++told;
+        throw;
+      }
+    });
+    EXPECT_EQ(error, std::string("the gradient norm is ") + text +
+                         " at step 1 (lower [optimizer] lr, set clip_norm, or look at the data of that step)");
+    EXPECT_EQ(told, 3);
+  }
+}
+
+// A model that is not the same on every rank, where the plans are: it is seen when the parameters are laid out anew.
+TEST(Launch, AnErrorWhileParametersAreLaidOutAnewEndsTheRuntime) {
+  const Job job = toy::job(2, "zero3");
+  std::atomic<int> told{0};
+  const std::string error = error_of(job, [&](Rank& rank) {
+    Model model({.name = "root", .parameters = {{"a", {10}}}});
+    model.add({.name = "h.0", .parameters = {{"b", {rank.first() ? 70 : 700}}}});
+    Runtime runtime(job, model, rank);
+    toy::fill(runtime);
+    try {
+      runtime.switch_strategy({toy::plugin("replicate"), {}, "test"});
+    } catch (const Error&) {
+      const std::string over =
+          "this runtime failed while it laid parameters out anew for another shard_over (end the run; what it had "
+          "learnt since is lost)";
+      const auto text = [](const std::function<void()>& use) {
+        try {
+          use();
+        } catch (const Error& failure) {
+          return std::string(failure.what());
+        }
+        return std::string("no error");
+      };
+      EXPECT_EQ(text([&] { runtime.read("a"); }), over);
+      EXPECT_EQ(text([&] { toy::fill(runtime); }), over);
+      EXPECT_EQ(text([&] { runtime.evaluate([] {}); }), over);
+      EXPECT_EQ(text([&] { runtime.step([](MicroBatch) { return 0.0; }); }), over);
+      ++told;
+      throw;
+    }
+  });
+  EXPECT_EQ(error,
+            "rank 0: ranks 0 and 1 disagree in collective 4: rank 0 is in all-gather of unit h.0 (256 bytes, fp32), "
+            "rank 1 is in all-gather of unit h.0 (1,536 bytes, fp32) (every rank must run the same units in the same "
+            "order)");
+  EXPECT_EQ(told, 2);
 }
 
 TEST(Launch, WhatARankThrewIsNestedInTheErrorThatNamesIt) {

@@ -57,6 +57,12 @@ SC = {
  "hybrid_sync_last": (4, (2, 2), dict(root=True, blocks=True), dict(micro=2, recipe="sync_last")),
  "hybrid_ar_last_true": (4, (2, 2), dict(root=True, blocks=True), dict(micro=2, recipe="all_reduce_last")),
  "hybrid_eval": (4, (2, 2), dict(root=UNSET, blocks=True), dict(eval_between=True)),
+ "eval_micro3_true": (2, (2,), dict(root=True, blocks=True), dict(micro=3, eval_between=True)),
+ "eval_micro3_mixed": (2, (2,), dict(root=UNSET, blocks=True, n=4, per_block=[True, False, True, False]), dict(micro=3, eval_between=True)),
+ "eval_micro2_zero1": (2, (2,), dict(root=False, blocks=False), dict(micro=2, recipe="zero1", eval_between=True)),
+ "eval_micro2_keep_back": (2, (2,), dict(root=UNSET, blocks=True), dict(micro=2, recipe="sync_last_keep", eval_between=True)),
+ "eval_micro2_shrink": (4, (4,), dict(root=2, blocks=2), dict(micro=2, eval_between=True)),
+ "eval_micro2_hybrid": (4, (2, 2), dict(root=UNSET, blocks=True), dict(micro=2, recipe="all_reduce_last", eval_between=True)),
  "hybrid_frozen": (4, (2, 2), dict(root=True, blocks=True, freeze=(1,)), {}),
 }
 """
