@@ -140,8 +140,7 @@ void Core::run(Hook hook, int unit, std::span<const Op> ops) {
 // Called where an exception ends a step, a pass or a read, by whoever catches it: the other ranks wait for this one and
 // must learn why.
 void Core::abandon() noexcept {
-  stream_->drain();
-  stream_->clear();
+  stream_->restart();
   if (!interrupted_) rank_.communicator().interrupt(failure_text(std::current_exception()));
   interrupted_ = true;
   scheduler_->on(Hook::abandon);

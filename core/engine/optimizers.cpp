@@ -4,6 +4,7 @@
 #include "optim/schedule.h"
 #include "optim/sgd.h"
 #include "reshard/error.h"
+#include "reshard/text.h"
 
 namespace reshard::engine {
 
