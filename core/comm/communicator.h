@@ -15,13 +15,17 @@
 // in this group. They are taken in the output's format: a bf16 term is exact in fp32; for an output in bf16, fp32 terms
 // are rounded to it first, and each addition is done in fp32 and rounded.
 //
-// Threads: one thread at a time uses a communicator; fail() and leave() may be called from any thread.
+// Threads: one thread at a time uses a communicator; fail(), interrupt(), interrupted(), check() and leave() may be
+// called from any thread.
 //
-// Errors (reshard::Error), all of them final, for this group and every group that was split from the same one:
+// Errors (reshard::Error) end the collectives of this group and of every group that was split from the same one:
 // - communication: two ranks are in different collectives (op, unit, bytes or dtype): both are named, on all members;
-//   or a rank did not come within the timeout.
-// - rank_failed: another rank called fail(), or called leave() while this one waits for it. Waiting ranks learn of it
-//   within 100 ms. Buffers may then hold anything; no other rank touches this rank's buffers after the call has thrown.
+//   or, finally, a rank did not come within the timeout.
+// - rank_failed: another rank called interrupt(); or, finally, fail(), or leave() while this one waits for it. Waiting
+//   ranks learn of it within 100 ms.
+// What is not final, recover() mends. Buffers may hold anything after an error; no other rank touches this rank's
+// buffers after the call has thrown. A collective that returned at one rank returns at every member, unless somebody
+// interrupts from outside of it: a rank that is no member, or another thread of one.
 
 #include <cstddef>
 #include <cstdint>
@@ -92,9 +96,25 @@ class Communicator {
   // members call it, the others need not. It may be used beside this one, by another thread too. The caller keeps it.
   virtual std::unique_ptr<Communicator> group(std::span<const int> ranks) = 0;
 
-  // This rank cannot go on: every rank in a collective, or that enters one, gets an Error(rank_failed) with `error`'s
-  // message. The first failure of all ranks is the one that is reported.
+  // This rank cannot go on: every rank in a collective, or that enters one, gets an Error(rank_failed) with the
+  // message. The first failure or interruption of all ranks is the one that is reported. Final.
   virtual void fail(std::string_view message) noexcept = 0;
+
+  // This rank gives up what all ranks are doing, but can go on afterwards: the others get the same error as with
+  // fail(), until all have called recover(). Interrupting twice, or after a failure, changes nothing.
+  virtual void interrupt(std::string_view message) noexcept = 0;
+
+  // Whether a collective would throw because of some rank's failure or interruption: one load, for a rank that computes
+  // for long. check() throws that error ("rank 0: rank 1 failed: …").
+  virtual bool interrupted() const = 0;
+  virtual void check() const = 0;
+
+  // Collective over all ranks, on the communicator that all groups were made from, interrupted or not: waits for every
+  // rank, as long as a collective does, then forgets the interruption. All communicators may be used again then,
+  // whatever collective each was in; a group that only some of its members had asked for is there for the others when
+  // they ask. REQUIRES: this rank is in no collective of any communicator on any thread, and calls neither interrupt()
+  // nor check() meanwhile. Throws the final failure if there is one, whatever came before it.
+  virtual void recover() = 0;
 
   // This rank is done and will call no further collective. Ranks that wait for it get an error; others go on.
   virtual void leave() noexcept = 0;

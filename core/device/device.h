@@ -11,7 +11,7 @@
 //
 // Errors: what a task throws on a worker stream is kept, the tasks behind it are skipped, and the owner gets the very
 // same exception at its next submit(), record(), synchronize() or Event::wait(), and again at every later one: a stream
-// that failed stays failed. An inline stream throws out of submit() and goes on.
+// that failed stays failed until restart(). An inline stream throws out of submit() and goes on.
 
 #include <cstddef>
 #include <cstdint>
@@ -80,6 +80,9 @@ class Stream {
 
   // Waits until all that was submitted has run or been skipped. For destructors and for clearing up after an error.
   virtual void drain() noexcept = 0;
+
+  // The same, then forgets what a task threw: the stream takes tasks again.
+  virtual void restart() noexcept = 0;
 
   // True when tasks run on another thread, so that waiting for an event can take time.
   virtual bool concurrent() const = 0;

@@ -128,6 +128,26 @@ TEST(WorkerStream, keeps_what_a_task_threw_and_skips_the_rest) {
   EXPECT_FALSE(ran_after);
 }
 
+TEST(WorkerStream, takes_tasks_again_after_a_restart) {
+  const auto stream = make_worker_stream("test");
+  for (int round = 0; round < 200; ++round) {
+    int ran = 0;
+    stream->submit([&ran] { ++ran; });
+    stream->submit([] { throw OwnError("this round's"); });
+    for (int i = 0; i < 5; ++i) {
+      try {
+        stream->submit([&ran] { ran += 100; });
+      } catch (const OwnError&) {
+      }
+    }
+    stream->restart();
+    EXPECT_EQ(ran, 1);
+    stream->submit([&ran] { ++ran; });
+    stream->synchronize();
+    EXPECT_EQ(ran, 2);
+  }
+}
+
 TEST(WorkerStream, skips_tasks_that_were_queued_behind_the_failure) {
   std::atomic<bool> go{false};
   std::atomic<int> ran{0};

@@ -35,8 +35,8 @@ bool overlap(const void* a, size_t a_bytes, const void* b, size_t b_bytes) {
 
 class LocalCommunicator final : public Communicator {
  public:
-  LocalCommunicator(std::shared_ptr<Rendezvous> rendezvous, int rank)
-      : self_(std::move(rendezvous), rank), inputs_(static_cast<size_t>(self_.size())) {}
+  LocalCommunicator(std::shared_ptr<Rendezvous> rendezvous, int rank, bool root)
+      : self_(std::move(rendezvous), rank), root_(root), inputs_(static_cast<size_t>(self_.size())) {}
 
   int rank() const override { return self_.rank(); }
   int size() const override { return self_.size(); }
@@ -111,10 +111,19 @@ class LocalCommunicator final : public Communicator {
     RESHARD_CHECK(sorted.front() >= 0 && sorted.back() < size(), "a group's ranks are ranks of this one");
     RESHARD_CHECK(std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end(), "a rank is in a group once");
     std::shared_ptr<Rendezvous> group = self_.rendezvous().group(places, groups_made_[places]++);
-    return std::make_unique<LocalCommunicator>(std::move(group), static_cast<int>(mine - places.begin()));
+    return std::make_unique<LocalCommunicator>(std::move(group), static_cast<int>(mine - places.begin()), false);
   }
 
   void fail(std::string_view message) noexcept override { self_.fail(message); }
+  void interrupt(std::string_view message) noexcept override { self_.interrupt(message); }
+  bool interrupted() const override { return self_.interrupted(); }
+  void check() const override { self_.check(); }
+
+  void recover() override {
+    RESHARD_CHECK(root_, "ranks recover together: on the communicator of all of them, from which groups were made");
+    self_.recover();
+  }
+
   void leave() noexcept override { self_.leave(); }
 
  private:
@@ -201,6 +210,7 @@ class LocalCommunicator final : public Communicator {
   static constexpr size_t kSmall = 1024;  // values
 
   Participant self_;
+  const bool root_;
   std::vector<const void*> inputs_;                   // the ranks' inputs of the running reduction
   std::map<std::vector<int>, uint64_t> groups_made_;  // how often this rank asked for these
 };
@@ -215,14 +225,14 @@ LocalRanks::LocalRanks(const LocalOptions& options) {
   terms->streaming_bytes = options.streaming_bytes == 0 ? device::streaming_bytes() : options.streaming_bytes;
   std::vector<int> members(static_cast<size_t>(options.ranks));
   std::iota(members.begin(), members.end(), 0);
-  all_ = std::make_shared<Rendezvous>(std::move(terms), std::move(members));
+  all_ = Rendezvous::make(std::move(terms), std::move(members));
 }
 
 LocalRanks::~LocalRanks() = default;
 
 std::unique_ptr<Communicator> LocalRanks::communicator(int rank) {
   RESHARD_CHECK(rank >= 0 && rank < all_->size(), "the rank is one of these ranks");
-  return std::make_unique<LocalCommunicator>(all_, rank);
+  return std::make_unique<LocalCommunicator>(all_, rank, true);
 }
 
 }  // namespace reshard::comm

@@ -51,6 +51,21 @@ int64_t now_nanoseconds() {
 Rendezvous::Rendezvous(std::shared_ptr<Terms> terms, std::vector<int> members)
     : terms_(std::move(terms)), members_(std::move(members)), slots_(std::make_unique<Slot[]>(members_.size())) {}
 
+std::shared_ptr<Rendezvous> Rendezvous::make(std::shared_ptr<Terms> terms, std::vector<int> members) {
+  const std::shared_ptr<Rendezvous> made(new Rendezvous(terms, std::move(members)));
+  const std::lock_guard lock(terms->mutex);
+  std::erase_if(terms->rendezvous, [](const auto& other) { return other.expired(); });
+  terms->rendezvous.push_back(made);
+  return made;
+}
+
+void Rendezvous::clean() {
+  for (size_t i = 0; i < members_.size(); ++i) {
+    slots_[i].step.set(0);
+    slots_[i].collectives = 0;
+  }
+}
+
 std::shared_ptr<Rendezvous> Rendezvous::group(const std::vector<int>& places, uint64_t nth) {
   const std::lock_guard lock(mutex_);
   auto [entry, created] = pending_.try_emplace({places, nth});
@@ -58,7 +73,7 @@ std::shared_ptr<Rendezvous> Rendezvous::group(const std::vector<int>& places, ui
   if (created) {
     std::vector<int> members;
     for (const int place : places) members.push_back(members_[static_cast<size_t>(place)]);
-    pending = {std::make_shared<Rendezvous>(terms_, std::move(members)), places.size()};
+    pending = {make(terms_, std::move(members)), places.size()};
   }
   std::shared_ptr<Rendezvous> group = pending.group;
   if (--pending.still_to_come == 0) pending_.erase(entry);
@@ -74,7 +89,7 @@ void Participant::open(const Call& call) {
   if (failure.is_set()) failure.raise(where(call));
   Rendezvous::Slot& slot = mine();
   slot.call = call;
-  ++collectives_;
+  ++slot.collectives;
   meet();
   slot.reading.store(true, std::memory_order_seq_cst);
   if (failure.is_set()) give_up();
@@ -91,41 +106,49 @@ std::string Participant::where(const Call& call) const {
 }
 
 void Participant::meet() {
-  mine().step.set(++step_);
-  for (int i = 1; i < size_; ++i) await((rank_ + i) % size_);
+  const uint32_t step = mine().step.value() + 1;
+  mine().step.set(step);
+  for (int i = 1; i < size_; ++i) await((rank_ + i) % size_, step);
 }
 
-void Participant::await(int peer) {
+void Participant::await(int peer, uint32_t step) {
   int64_t deadline = 0;
   device::wait_for(
       rendezvous_->slots_[static_cast<size_t>(peer)].step, rendezvous_->terms_->patience,
-      [&](uint32_t step) { return static_cast<int32_t>(step - step_) >= 0; },
+      [&](uint32_t) { return has_come(peer, step); },
       [&] {
         const int64_t now = now_nanoseconds();
         if (deadline == 0) deadline = now + static_cast<int64_t>(rendezvous_->terms_->timeout_seconds * 1e9);
-        check_alive(peer, now - deadline);
+        check_alive(peer, step, now - deadline);
       });
 }
 
+bool Participant::has_come(int peer, uint32_t step) const {
+  return static_cast<int32_t>(rendezvous_->slots_[static_cast<size_t>(peer)].step.value() - step) >= 0;
+}
+
 // Called while the peer has not come: ends the wait if it never will, or has not within the time allowed.
-void Participant::check_alive(int peer, int64_t nanoseconds_over) {
+void Participant::check_alive(int peer, uint32_t step, int64_t nanoseconds_over) {
   Failure& failure = rendezvous_->terms_->failure;
-  if (failure.is_set()) give_up();
+  if (failure.is_set()) {
+    if (has_come(peer, step)) return;  // note "All or none": it is looked at after the failure
+    give_up();
+  }
   // A peer's counter is final once it has left, so it is read after that.
   if (failure.left(name_of(peer))) {
-    const uint32_t step = rendezvous_->slots_[static_cast<size_t>(peer)].step.value();
-    if (static_cast<int32_t>(step - step_) >= 0) return;
-    failure.set(ErrorCode::rank_failed,
-                fmt::format("rank {} returned while rank {} waits for it in {}", name_of(peer), name_of(rank_),
-                            text(mine().call)),
-                "every rank must run the same steps");
+    if (has_come(peer, step)) return;
+    failure.end({.code = ErrorCode::rank_failed,
+                 .what = fmt::format("rank {} returned while rank {} waits for it in {}", name_of(peer), name_of(rank_),
+                                     text(mine().call)),
+                 .remedy = "every rank must run the same steps"});
     give_up();
   }
   if (nanoseconds_over < 0) return;
-  failure.set(ErrorCode::communication,
-              fmt::format("rank {} did not come to {} within {:g} s", name_of(peer), text(mine().call),
-                          rendezvous_->terms_->timeout_seconds),
-              fmt::format("see what rank {} is doing, or allow more time if it only computes for long", name_of(peer)));
+  failure.end({.code = ErrorCode::communication,
+               .what = fmt::format("rank {} did not come to {} within {:g} s", name_of(peer), text(mine().call),
+                                   rendezvous_->terms_->timeout_seconds),
+               .remedy = fmt::format("see what rank {} is doing, or allow more time if it only computes for long",
+                                     name_of(peer))});
   give_up();
 }
 
@@ -145,13 +168,13 @@ void Participant::disagree(int other) {
                        base::count_text(static_cast<int64_t>(call.bytes)), formats(call));
   };
   const std::string what = fmt::format("ranks {} and {} disagree in collective {}: {}, {}", name_of(0), name_of(other),
-                                       collectives_, side(0), side(other));
+                                       mine().collectives, side(0), side(other));
   const char* remedy = "every rank must run the same units in the same order";
   try {
     close();
   } catch (const Error&) {  // the disagreement is the error to report
   }
-  rendezvous_->terms_->failure.set(ErrorCode::communication, what, remedy);
+  rendezvous_->terms_->failure.interrupt({.code = ErrorCode::communication, .what = what, .remedy = remedy});
   throw Error(ErrorCode::communication, what, fmt::format("rank {}", name_of(rank_)), remedy);
 }
 
@@ -165,8 +188,33 @@ void Participant::give_up() {
 }
 
 void Participant::fail(std::string_view message) noexcept {
-  rendezvous_->terms_->failure.set(ErrorCode::rank_failed, fmt::format("rank {} failed: {}", name_of(rank_), message),
-                                   fmt::format("mend what ended rank {}", name_of(rank_)));
+  rendezvous_->terms_->failure.end(cause(message));
+}
+
+void Participant::interrupt(std::string_view message) noexcept {
+  rendezvous_->terms_->failure.interrupt(cause(message));
+}
+
+Cause Participant::cause(std::string_view message) const {
+  return {.code = ErrorCode::rank_failed,
+          .what = fmt::format("rank {} failed: {}", name_of(rank_), message),
+          .remedy = fmt::format("mend what ended rank {}", name_of(rank_))};
+}
+
+void Participant::check() const {
+  if (interrupted()) rendezvous_->terms_->failure.raise(fmt::format("rank {}", name_of(rank_)));
+}
+
+void Participant::recover() {
+  Terms& terms = *rendezvous_->terms_;
+  terms.recovery.meet(name_of(rank_), terms.failure,
+                      {.patience = terms.patience, .timeout_seconds = terms.timeout_seconds}, [&terms] {
+                        const std::lock_guard lock(terms.mutex);
+                        for (const auto& each : terms.rendezvous) {
+                          if (const std::shared_ptr<Rendezvous> one = each.lock()) one->clean();
+                        }
+                        terms.failure.clear();
+                      });
 }
 
 void Participant::leave() noexcept {

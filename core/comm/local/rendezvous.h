@@ -10,7 +10,12 @@
 // Note "Leaving early". A rank that gives up while others may be reading its buffers must not let its caller free them.
 // It says so by the shared failure first and then waits until nobody reads; a reader raises its `reading` flag first
 // and then looks at the failure. The same holds for the names in the calls, which are read to say what disagrees. All
-// four accesses are sequentially consistent, so one of the two sees the other.
+// four accesses are sequentially consistent, so one of the two sees the other. Nobody publishes anew before the failure
+// is cleared, and it is cleared when every rank has come to the recovery, that is, out of all collectives.
+//
+// Note "All or none". A rank that waits for peers who have all come goes on, whatever failure there is: it may have
+// been set by a peer that is past this point already. So a collective that returned at one rank returns at every
+// member, unless somebody gave up from outside of it.
 //
 // Threads: one Participant per rank and group, used by one thread at a time; a Rendezvous by all of them.
 
@@ -25,6 +30,7 @@
 
 #include "comm/communicator.h"
 #include "comm/local/failure.h"
+#include "comm/local/recovery.h"
 #include "device/host/wait.h"
 
 namespace reshard::comm {
@@ -42,18 +48,24 @@ struct Call {
   void* output = nullptr;
 };
 
+class Rendezvous;
+
 // What the ranks of one LocalRanks and all groups split from it have in common.
 struct Terms {
-  explicit Terms(int ranks) : failure(ranks) {}
+  explicit Terms(int ranks) : failure(ranks), recovery(ranks) {}
   Failure failure;
+  Recovery recovery;
   device::Patience patience;
   double timeout_seconds = 60;
   size_t streaming_bytes = 0;
+
+  std::mutex mutex;                                   // of `rendezvous` only
+  std::vector<std::weak_ptr<Rendezvous>> rendezvous;  // all that still live, to be cleaned by a recovery
 };
 
 class Rendezvous {
  public:
-  Rendezvous(std::shared_ptr<Terms> terms, std::vector<int> members);
+  static std::shared_ptr<Rendezvous> make(std::shared_ptr<Terms> terms, std::vector<int> members);
 
   int size() const { return static_cast<int>(members_.size()); }
 
@@ -63,10 +75,16 @@ class Rendezvous {
  private:
   friend class Participant;
 
+  Rendezvous(std::shared_ptr<Terms> terms, std::vector<int> members);
+
+  // All ranks at the same place again. REQUIRES: none of them is in a collective.
+  void clean();
+
   // A cache line of its own for what is polled, another for what is written once per collective.
   struct alignas(64) Slot {
     device::Counter step;
     alignas(64) Call call;
+    uint64_t collectives = 0;
     std::atomic<bool> reading{false};
   };
 
@@ -99,24 +117,29 @@ class Participant {
 
   Rendezvous& rendezvous() { return *rendezvous_; }
   const Terms& terms() const { return *rendezvous_->terms_; }
+
   void fail(std::string_view message) noexcept;
+  void interrupt(std::string_view message) noexcept;
+  bool interrupted() const { return rendezvous_->terms_->failure.is_set(); }
+  void check() const;
+  void recover();
   void leave() noexcept;
 
  private:
   void meet();  // raises this rank's counter and waits until all others have come as far
-  void await(int peer);
-  void check_alive(int peer, int64_t nanoseconds_over);
+  void await(int peer, uint32_t step);
+  bool has_come(int peer, uint32_t step) const;
+  void check_alive(int peer, uint32_t step, int64_t nanoseconds_over);
   void compare();
   [[noreturn]] void disagree(int other);
   [[noreturn]] void give_up();
   std::string where(const Call& call) const;
+  Cause cause(std::string_view message) const;
   int name_of(int rank) const { return rendezvous_->members_[static_cast<size_t>(rank)]; }
   Rendezvous::Slot& mine() { return rendezvous_->slots_[static_cast<size_t>(rank_)]; }
 
   std::shared_ptr<Rendezvous> rendezvous_;
   const int rank_, size_;
-  uint32_t step_ = 0;
-  uint64_t collectives_ = 0;
 };
 
 }  // namespace reshard::comm

@@ -18,6 +18,7 @@ class InlineStream final : public Stream {
   Event record() override { return {}; }
   void synchronize() override {}
   void drain() noexcept override {}
+  void restart() noexcept override {}
   bool concurrent() const override { return false; }
 
  private:
@@ -52,6 +53,13 @@ class WorkerStream final : public Stream {
 
   void synchronize() override { wait(submitted_); }
   void drain() noexcept override { await(submitted_); }
+
+  void restart() noexcept override {
+    drain();
+    failed_.store(false, std::memory_order_relaxed);  // the worker sees it with the next task
+    error_ = nullptr;
+  }
+
   bool concurrent() const override { return true; }
 
  private:
@@ -112,7 +120,7 @@ class WorkerStream final : public Stream {
   uint64_t submitted_ = 0;  // the owner's
   Counter submitted_counter_, completed_counter_;
   std::atomic<bool> failed_{false};
-  std::exception_ptr error_;  // written once, before failed_
+  std::exception_ptr error_;  // written once, before failed_, until a restart
   std::thread thread_;        // last: it uses all of the above
 };
 
