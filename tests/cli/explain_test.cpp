@@ -65,6 +65,20 @@ TEST(Explain, ShowsBothValuesWhereTheCommandLineReplacedOne) {
   EXPECT_NE(arms.out.find("\n  mesh.ranks = 4 (--ranks); " + job + ":10:1 said 2\n"), std::string::npos) << arms.out;
 }
 
+// The strongest voice comes first, of the whole plan's values as of a unit's.
+TEST(Explain, TheCommandLineSpeaksBeforeTheJob) {
+  Toy toy;
+  const Folder folder;
+  const std::string job = folder.write(
+      "job.toml", job_text("all_reduce = \"each\"\n[[strategy.unit]]\nmatch = \"b\"\nreduce = \"last\"\n"));
+  const AppRun run = run_app(toy, {"explain", job, "--set", "strategy.all_reduce=last"});
+  EXPECT_NE(
+      run.out.find("who decided\n  --set strategy.all_reduce\n    the plan: all_reduce = last instead of \"each\" (" +
+                   job + ":3:1)\n  " + job + ":6:1\n    b: reduce = last"),
+      std::string::npos)
+      << run.out;
+}
+
 // What cannot run is not explained either, in the same words; and no start table comes before them.
 TEST(Explain, RefusesWhatTrainRefuses) {
   Toy toy;
