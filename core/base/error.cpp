@@ -33,11 +33,18 @@ const char* name(ErrorCode code) {
 int exit_code(ErrorCode code) {
   switch (code) {
     case ErrorCode::config:
+    case ErrorCode::plugin:
+    case ErrorCode::plan:
+    case ErrorCode::budget:
     case ErrorCode::model:
     case ErrorCode::data: return 2;
     case ErrorCode::interrupted: return 130;
-    default: return 1;
+    case ErrorCode::io:
+    case ErrorCode::communication:
+    case ErrorCode::rank_failed:
+    case ErrorCode::numeric: return 1;
   }
+  return 1;
 }
 
 Error::Error(ErrorCode code, std::string what, std::string where, std::string remedy)

@@ -31,7 +31,7 @@ int run_with_model(const CommandLine& line, const Face& face, Program& program, 
   switch (line.command) {
     case Command::train: return train(request, output);
     case Command::explain: explain(request, output); return 0;
-    case Command::compare: compare_command(request, output); return 0;
+    case Command::compare: return compare_command(request, output);
     default: return 0;
   }
 }
@@ -93,7 +93,7 @@ int app(int argc, char** argv, Program& program) {
     face.summary = program.summary();
     face.default_job = program.default_job();
     for (const Program::Flag& flag : program.flags())
-      face.flags.push_back({flag.name, flag.value, flag.doc, flag.target});
+      face.flags.push_back({flag.name, flag.value, flag.doc, flag.target, flag.key});
   } catch (const std::exception& error) {
     std::fputs(cli::error_line(face.name.empty() ? "program" : face.name, error.what()).c_str(), stderr);
     return 1;

@@ -137,6 +137,16 @@ Arm make_arm(const Job& job, const std::string& name) {
   return {path ? std::filesystem::path(name).stem().string() : name, {plugin, {}, "--strategies"}};
 }
 
+engine::PlannedStrategy plan_named(const std::string& who, const Job& job, const Model& model,
+                                   const StrategyChoice& choice, int optimizer_states) {
+  try {
+    return engine::plan_strategy(job, model, choice, optimizer_states);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::plan) throw;
+    throw Error(error.code(), fmt::format("{}: {}", who, error.message()), error.where(), error.remedy());
+  }
+}
+
 std::string same_plan_reason(const Plan& a, const Plan& b, const Plan* a_free, const Plan* b_free) {
   if (a_free != nullptr && b_free != nullptr && a_free->hash() != b_free->hash()) {
     const std::string lines = lines_text(a, b, *a_free, *b_free);
@@ -156,7 +166,7 @@ std::vector<PlannedArm> plan_arms(const Job& job, const Model& model, const std:
         throw Error(ErrorCode::config, fmt::format("{} is named twice", arm.name), arm.choice.where,
                     "name each arm once");
     PlannedArm one{arm, {}, -1, ""};
-    one.planned = engine::plan_strategy(job, model, arm.choice, optimizer_states);
+    one.planned = plan_named(arm.name, job, model, arm.choice, optimizer_states);
     for (std::size_t i = 0; i < planned.size() && one.same_as < 0; ++i) {
       if (planned[i].planned.plan.hash() != one.planned.plan.hash()) continue;
       one.same_as = static_cast<int>(i);
@@ -173,7 +183,7 @@ std::vector<PlannedArm> plan_arms(const Job& job, const Model& model, const std:
 Job launch_job(Job job, const std::vector<PlannedArm>& arms) {
   const PlannedArm& first = arms.front();
   job.strategy.plugin = first.arm.choice.plugin;
-  job.places["strategy.plugin"] = first.arm.choice.where;
+  job.places["strategy.plugin"] = {first.arm.choice.where, false};
   OptionValues& options = job.strategy.options[first.planned.name];
   for (const auto& [key, value] : first.arm.choice.options)
     if (std::all_of(arms.begin(), arms.end(), [&key = key, &first](const PlannedArm& arm) {

@@ -22,6 +22,10 @@ struct PlannedArm {
   std::string same_because;  // "job.toml:14:1 (after_forward of h.0 and h.1)"
 };
 
+// engine::plan_strategy, of several strategies: an override that one of them cannot take says which one.
+engine::PlannedStrategy plan_named(const std::string& who, const Job& job, const Model& model,
+                                   const StrategyChoice& choice, int optimizer_states);
+
 // Plans every arm; does not check the budget. Throws Error (config, plugin, plan).
 std::vector<PlannedArm> plan_arms(const Job& job, const Model& model, const std::vector<Arm>& arms,
                                   int optimizer_states);

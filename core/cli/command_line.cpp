@@ -118,7 +118,8 @@ class CommandLineParser {
       app->add_option("--block-steps", raw_.block_steps, "steps of a turn; the first is not timed (default 5)")
           ->type_name("N");
     } else {
-      app->add_option("--strategy", raw_.strategy, "another strategy than the job's: a name, or the path of a .so")
+      app->add_option("--strategy", raw_.strategy,
+                      "another strategy than the job's: a name, a variant of the job, or the path of a .so")
           ->type_name("NAME");
     }
     app->add_option("--ranks", raw_.ranks, "over the job's [mesh] ranks")->type_name("N");

@@ -18,6 +18,7 @@ enum class Command { none, train, explain, compare, plugins, plugins_list, plugi
 struct ProgramFlag {
   std::string name, value, doc;  // "--from", "FILE", …
   std::string* target = nullptr;
+  std::string key = {};  // of the job, that it replaces: "data.path"; empty: none
 };
 
 // Who is asked: it decides which commands there are, and help speaks of it.

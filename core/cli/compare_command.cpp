@@ -61,7 +61,7 @@ Training training_of(Program& program, const Job& job) {
 std::string title_text(const CompareOptions& options, const Job& job, const Style& style) {
   std::vector<std::string> names;
   for (const Arm& arm : options.arms) names.push_back(arm.name);
-  const int ranks = rank_count(job);
+  const int ranks = job.rank_count();
   return fmt::format(
       "{} in turns on one training state\n\n"
       "  {} {}, {} {}; {} {} of {} steps each, the first of a turn not timed\n"
@@ -73,8 +73,11 @@ std::string title_text(const CompareOptions& options, const Job& job, const Styl
 
 }  // namespace
 
-void compare_command(const Request& request, Output& output) {
-  if (request.line.files.size() == 2) return compare_files(request, output);
+int compare_command(const Request& request, Output& output) {
+  if (request.line.files.size() == 2) {
+    compare_files(request, output);
+    return 0;
+  }
   const LoadedJob loaded = load_job(request);
   const Job& job = loaded.job;
   CompareOptions options;
@@ -85,11 +88,13 @@ void compare_command(const Request& request, Output& output) {
   optimizer_states(request, job);  // refuses a program's optimizer that does not exist
   if (job.optimizer.name == "program") options.optimizer = [&] { return program_optimizer(request.program, job); };
 
+  request.program.open(job);
+
   LiveLine live(output.text_file(), output.terminal());
   // The title waits for the first step: what is wrong with the arms is said before it.
   options.progress = [&, titled = false](int64_t done, int64_t total) mutable {
     if (!std::exchange(titled, true)) output.print(title_text(options, job, output.style()));
-    live.show(fmt::format("  {} of {} steps", base::count_text(done), base::count_text(total)));
+    live.show(fmt::format("  {} of {} steps done", base::count_text(done), base::count_text(total)));
   };
   Comparison comparison;
   {
@@ -110,12 +115,19 @@ void compare_command(const Request& request, Output& output) {
                bits_text(comparison, style) + "\n");
   for (const std::string& more : {same_plans_text(comparison), warnings_text(comparison, style)})
     if (!more.empty()) output.print(more + "\n");
+  if (comparison.stopped()) {
+    output.print(style.warn(fmt::format("stopped after {} of {} steps; turns that were not finished are left out",
+                                        base::count_text(comparison.steps_done), base::count_text(comparison.steps))) +
+                 "\n");
+    return exit_code(ErrorCode::interrupted);
+  }
   const auto fastest =
       std::min_element(comparison.arms.begin(), comparison.arms.end(),
                        [](const ArmResult& a, const ArmResult& b) { return a.median_seconds < b.median_seconds; });
   const auto which = static_cast<std::size_t>(fastest - comparison.arms.begin());
-  output.print(next_line(explain_hint(request.face, job, options.arms[which].choice.plugin,
-                                      repeated_options(request.face, request.line))));
+  output.print(next_line(
+      explain_hint(request.face, job, request.line.strategies[which], repeated_options(request.face, request.line))));
+  return 0;
 }
 
 }  // namespace reshard::cli

@@ -7,7 +7,8 @@
 
 namespace reshard::cli {
 
-void compare_command(const Request& request, Output& output);
+// Returns the exit code: 0, or 130 when SIGINT or SIGTERM ended the run after some turns, whose table is printed.
+int compare_command(const Request& request, Output& output);
 
 // Two runs' JSON, as `train --json` writes it. Throws Error(config) for files that are none.
 void compare_files(const Request& request, Output& output);

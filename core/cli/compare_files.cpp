@@ -20,10 +20,11 @@ namespace {
 struct FinishedRun {
   std::string file, strategy, plan_hash;
   std::vector<std::string> losses_hex;
-  std::vector<double> losses, seconds;
+  std::vector<double> losses, lr, seconds;
   double samples_per_second = 0;
   std::string sample_unit;
-  int64_t peak_bytes = 0, gathers = 0, reduces = 0, bytes_moved = 0;
+  int64_t peak_bytes = 0;
+  TrafficByOp traffic;
   double seconds_exposed = 0;  // of the whole run
   std::map<std::string, Json> settings;
   double final_loss() const { return losses.empty() ? std::nan("") : losses.back(); }  // no number: no step
@@ -41,12 +42,17 @@ void flatten(const Json& json, const std::string& path, std::map<std::string, Js
   }
 }
 
+Traffic traffic_of(const Json& json) {
+  return {json.at("count"), json.at("bytes"), json.at("seconds"), json.at("seconds_exposed")};
+}
+
 FinishedRun run_of(const std::string& file, const Json& json) {
   FinishedRun run;
   run.file = file;
   for (const Json& step : json.at("steps")) {
     run.losses_hex.push_back(step.at("loss_hex"));
     run.losses.push_back(step.at("loss").is_null() ? std::nan("") : step.at("loss").get<double>());
+    run.lr.push_back(step.at("lr"));
     run.seconds.push_back(step.at("seconds"));
     run.seconds_exposed += step.at("seconds_exposed").get<double>();
   }
@@ -60,10 +66,8 @@ FinishedRun run_of(const std::string& file, const Json& json) {
       run.peak_bytes = std::max(run.peak_bytes, phase.at("measured").at("total").get<int64_t>());
   if (json.contains("traffic")) {
     const Json& traffic = json.at("traffic");
-    run.gathers = traffic.at("gather").at("count");
-    run.reduces = traffic.at("reduce").at("count").get<int64_t>() + traffic.at("all_reduce").at("count").get<int64_t>();
-    for (const char* op : {"gather", "reduce", "all_reduce"})
-      run.bytes_moved += traffic.at(op).at("bytes").get<int64_t>();
+    run.traffic = {traffic_of(traffic.at("gather")), traffic_of(traffic.at("shrink")), traffic_of(traffic.at("reduce")),
+                   traffic_of(traffic.at("all_reduce")), traffic_of(traffic.at("relay"))};
   }
   flatten(json.at("job"), "", run.settings);
   return run;
@@ -98,21 +102,51 @@ std::string loss_verdict(const FinishedRun& a, const FinishedRun& b) {
                      base::count_text(static_cast<int64_t>(common)), *first);
 }
 
-std::string settings_text(const FinishedRun& a, const FinishedRun& b, const Style& style) {
-  base::TextTable table({"settings that differ", "first", "second"});
-  int rows = 0;
+// Losses after different learning rates are those of different trainings, whatever the strategies do.
+std::string lr_verdict(const FinishedRun& a, const FinishedRun& b) {
+  const std::size_t common = std::min(a.lr.size(), b.lr.size());
+  for (std::size_t i = 0; i < common; ++i)
+    if (a.lr[i] != b.lr[i])
+      return fmt::format(
+          "learning rates: differ first at step {} ({:.3e}, {:.3e}), so the losses after it are of two trainings\n", i,
+          a.lr[i], b.lr[i]);
+  if (a.lr.size() == b.lr.size()) return "";
+  return fmt::format("steps: {} and {}; learning rates are the same in the common ones\n",
+                     base::count_text(static_cast<int64_t>(a.lr.size())),
+                     base::count_text(static_cast<int64_t>(b.lr.size())));
+}
+
+// A setting that differs: null in the run that has none of this name.
+struct Difference {
+  std::string key;
+  Json first, second;
+};
+
+std::vector<Difference> differing_settings(const FinishedRun& a, const FinishedRun& b) {
   std::map<std::string, Json> all = a.settings;
   all.insert(b.settings.begin(), b.settings.end());
   const auto value = [](const FinishedRun& run, const std::string& key) {
     const auto found = run.settings.find(key);
-    return found == run.settings.end() ? std::string("-") : found->second.dump();
+    return found == run.settings.end() ? Json() : found->second;
   };
-  for (const auto& [key, unused] : all) {
-    if (value(a, key) == value(b, key)) continue;
-    table.add({key, value(a, key), value(b, key)});
-    ++rows;
-  }
-  return rows == 0 ? "the jobs are the same\n" : style.table(table);
+  std::vector<Difference> differences;
+  for (const auto& [key, unused] : all)
+    if (value(a, key) != value(b, key)) differences.push_back({key, value(a, key), value(b, key)});
+  return differences;
+}
+
+std::string settings_text(const std::vector<Difference>& differences, const Style& style) {
+  if (differences.empty()) return "the jobs are the same\n";
+  base::TextTable table({"settings that differ", "first", "second"});
+  const auto text = [](const Json& value) { return value.is_null() ? "-" : value.dump(); };
+  for (const Difference& one : differences) table.add({one.key, text(one.first), text(one.second)});
+  return style.table(table);
+}
+
+Json settings_json(const std::vector<Difference>& differences) {
+  Json json = Json::object();
+  for (const Difference& one : differences) json[one.key] = {{"first", one.first}, {"second", one.second}};
+  return json;
 }
 
 std::string runs_text(const FinishedRun& a, const FinishedRun& b, const Style& style) {
@@ -131,9 +165,14 @@ std::string runs_text(const FinishedRun& a, const FinishedRun& b, const Style& s
     add((a.sample_unit + "/s").c_str(), count, a.samples_per_second, b.samples_per_second);
   add("last loss", loss, a.final_loss(), b.final_loss());
   add("peak", bytes, static_cast<double>(a.peak_bytes), static_cast<double>(b.peak_bytes));
-  add("gathers", count, static_cast<double>(a.gathers), static_cast<double>(b.gathers));
-  add("reduces", count, static_cast<double>(a.reduces), static_cast<double>(b.reduces));
-  add("bytes received", bytes, static_cast<double>(a.bytes_moved), static_cast<double>(b.bytes_moved));
+  const auto add_count = [&](const char* label, const Traffic& first, const Traffic& second) {
+    add(label, count, static_cast<double>(first.count), static_cast<double>(second.count));
+  };
+  add_count("gathers", a.traffic.gather, b.traffic.gather);
+  add_count("reduces", a.traffic.reduce, b.traffic.reduce);
+  add_count("all-reduces", a.traffic.all_reduce, b.traffic.all_reduce);
+  add("bytes received", bytes, static_cast<double>(a.traffic.of_steps().bytes),
+      static_cast<double>(b.traffic.of_steps().bytes));
   add("exposed", seconds, a.seconds_exposed, b.seconds_exposed);
   std::string text = rows_text({{"first", fmt::format("{}: {}, plan {}", a.file, a.strategy, a.plan_hash)},
                                 {"second", fmt::format("{}: {}, plan {}", b.file, b.strategy, b.plan_hash)}});
@@ -150,9 +189,10 @@ Json run_json(const FinishedRun& run) {
           {"samples_per_second", run.samples_per_second},
           {"last_loss", run.final_loss()},
           {"peak_bytes", run.peak_bytes},
-          {"gathers", run.gathers},
-          {"reduces", run.reduces},
-          {"bytes_received", run.bytes_moved},
+          {"gathers", run.traffic.gather.count},
+          {"reduces", run.traffic.reduce.count},
+          {"all_reduces", run.traffic.all_reduce.count},
+          {"bytes_received", run.traffic.of_steps().bytes},
           {"seconds_exposed", run.seconds_exposed}};
 }
 
@@ -161,14 +201,18 @@ Json run_json(const FinishedRun& run) {
 void compare_files(const Request& request, Output& output) {
   const FinishedRun a = read_run(request.line.files[0]);
   const FinishedRun b = read_run(request.line.files[1]);
-  const std::string losses = loss_verdict(a, b);
+  const std::string losses = loss_verdict(a, b), rates = lr_verdict(a, b);
+  const std::vector<Difference> differences = differing_settings(a, b);
+  const auto without_end = [](const std::string& text) { return text.substr(0, text.find('\n')); };
   write_json(request.line.json, {{"program", request.face.name},
                                  {"command", "compare"},
                                  {"paired", false},
                                  {"runs", {run_json(a), run_json(b)}},
-                                 {"losses", losses.substr(0, losses.size() - 1)}});
+                                 {"losses", without_end(losses)},
+                                 {"learning_rates", without_end(rates)},
+                                 {"settings_that_differ", settings_json(differences)}});
   const Style& style = output.style();
-  output.print(runs_text(a, b, style) + "\n" + losses + "\n" + settings_text(a, b, style) + "\n");
+  output.print(runs_text(a, b, style) + "\n" + losses + rates + "\n" + settings_text(differences, style) + "\n");
   output.print(
       "These runs are unpaired: they ran at different times, and their ratios hold whatever else the machine did "
       "then.\n");

@@ -37,6 +37,7 @@ class RankTraining {
                   next.arm.choice.where, "a strategy decides by the problem and its options alone");
   }
 
+  // result.stop_requested: options.stop said so, and every rank ends after this step.
   StepResult step() {
     const StepResult result = runtime_.step([&](MicroBatch at) {
       const double loss = micro_batch_(at);
@@ -45,10 +46,13 @@ class RankTraining {
     });
     ++done_;
     if (rank_.first() && run_.options.progress) run_.options.progress(done_, run_.total_steps);
-    if (result.stop_requested)
-      throw Error(ErrorCode::interrupted, fmt::format("stopped after {} of {} steps", done_, run_.total_steps), "",
-                  "nothing is compared yet");
     return result;
+  }
+
+  // No turn is finished yet.
+  [[noreturn]] void fail_stopped() const {
+    throw Error(ErrorCode::interrupted, fmt::format("stopped after {} of {} steps", done_, run_.total_steps), "",
+                "nothing is compared yet");
   }
 
   // Calls `visit` with every parameter's values, in the model's order. [collective]
@@ -85,8 +89,10 @@ class Turns {
   Turns(const CompareRun& run, RankTraining& training, Rank& rank, Measured& measured)
       : run_(run), training_(training), rank_(rank), measured_(measured) {}
 
-  void block(int arm, int block) {
+  // False: options.stop ended the run before this turn did, which then counts for nothing.
+  bool block(int arm, int block) {
     TrafficByOp before;
+    std::vector<TurnStep> steps;
     for (int i = 0; i < run_.options.block_steps; ++i) {
       if (i == 1) {  // what the first step of a block still had to do is not the plan's own
         training_.runtime().reset_peak();
@@ -94,17 +100,34 @@ class Turns {
       }
       const StepResult step = training_.step();
       const std::vector<double> seconds = rank_.exchange(step.seconds);
-      if (rank_.first())
-        measured_.steps.push_back(
-            {arm, block, i > 0, step.loss, *std::max_element(seconds.begin(), seconds.end()), step.seconds_exposed});
+      steps.push_back(
+          {arm, block, i > 0, step.loss, *std::max_element(seconds.begin(), seconds.end()), step.seconds_exposed});
+      stopped_ = step.stop_requested;
+      if (stopped_ && i + 1 < run_.options.block_steps) return false;
     }
     const Report report = training_.runtime().report();
     const MemoryPeak peak = of_fullest_rank(rank_, report.measured);
-    if (!rank_.first()) return;
-    ArmMeasured& all = measured_.arms[static_cast<std::size_t>(arm)];
-    all.peak = larger(all.peak, peak);
-    add(all.traffic, report.traffic, before);
-    all.timed_steps += run_.options.block_steps - 1;
+    if (rank_.first()) {
+      measured_.steps.insert(measured_.steps.end(), steps.begin(), steps.end());
+      ArmMeasured& all = measured_.arms[static_cast<std::size_t>(arm)];
+      all.peak = larger(all.peak, peak);
+      add(all.traffic, report.traffic, before);
+      ++all.blocks;
+    }
+    ++finished_;
+    return !stopped_;
+  }
+
+  // Every turn, or as many as options.stop allows: then it returns false. Throws Error(interrupted) when that is none.
+  bool run() {
+    for (int block_index = 0; block_index < run_.options.blocks; ++block_index)
+      for (const int arm : run_.turns) {
+        training_.switch_to(arm);
+        if (block(arm, block_index)) continue;
+        if (finished_ == 0) training_.fail_stopped();
+        return finished_ == run_.turns.size() * static_cast<std::size_t>(run_.options.blocks);
+      }
+    return true;
   }
 
  private:
@@ -112,6 +135,8 @@ class Turns {
   RankTraining& training_;
   Rank& rank_;
   Measured& measured_;
+  bool stopped_ = false;
+  std::size_t finished_ = 0;  // turns
 };
 
 void compare_values(const std::string& name, const std::vector<float>& values, const std::vector<float>& reference,
@@ -164,6 +189,7 @@ void run_reference(const CompareRun& run, Reference& reference) {
     training.switch_to(0);
     for (int64_t i = 0; i < run.total_steps / 2; ++i) {
       const StepResult result = training.step();
+      if (result.stop_requested) training.fail_stopped();
       if (rank.first()) reference.losses.push_back(result.loss);
     }
     training.read_all([&](const std::string&, const std::vector<float>& values) {
@@ -178,11 +204,7 @@ void run_turns(const CompareRun& run, Reference& reference, Measured& measured) 
   launch(run.job, [&](Rank& rank) {
     RankTraining training(run, rank, run.total_steps / 2);
     Turns turns(run, training, rank, measured);
-    for (int block = 0; block < run.options.blocks; ++block)
-      for (const int arm : run.turns) {
-        training.switch_to(arm);
-        turns.block(arm, block);
-      }
+    if (!turns.run()) return;  // the parameters of the reference are those after the last step
     training.read_all([&](const std::string& name, const std::vector<float>& values) {
       if (rank.first()) compare_values(name, values, reference.parameters.next(values.size()), measured);
     });

@@ -54,18 +54,19 @@ struct TurnStep {
 struct ArmMeasured {
   MemoryPeak peak;
   TrafficByOp traffic;  // of all timed steps
-  int64_t timed_steps = 0;
+  int blocks = 0;       // that were finished
 };
 
 struct Measured {
-  std::vector<TurnStep> steps;
+  std::vector<TurnStep> steps;  // of the turns that were finished
   std::vector<ArmMeasured> arms;
   bool parameters_identical = true;
   double largest_difference = 0;  // relative to the parameter's largest absolute value
   std::string differing_parameter;
 };
 
-// Both launch ranks, and throw what ended them: Error(interrupted) when options.stop said so, Error(plan) when a
+// Both launch ranks, and throw what ended them: Error(interrupted) when options.stop said so before any turn was
+// finished (a later stop leaves the turns that were), Error(plan) when a
 // strategy's plan is another one than it was before the run.
 void run_reference(const CompareRun& run, Reference& reference);
 void run_turns(const CompareRun& run, Reference& reference, Measured& measured);

@@ -24,6 +24,7 @@ std::string steps_text(int64_t steps) {
 }
 
 std::string arm_verdict(const ArmResult& arm, const std::string& first, const Style& style) {
+  if (arm.blocks == 0) return "no turn was finished";
   const std::string which = arm.differs_since.empty() ? fmt::format("all {}", steps_text(arm.steps_compared))
                                                       : fmt::format("the {} before {}'s first turn",
                                                                     steps_text(arm.steps_compared), arm.differs_since);
@@ -35,6 +36,7 @@ std::string arm_verdict(const ArmResult& arm, const std::string& first, const St
 }
 
 std::string parameters_verdict(const Comparison& comparison, const Style& style) {
+  if (comparison.stopped()) return "not compared: the run was stopped before its end";
   const std::string after = fmt::format("after {}", steps_text(comparison.steps));
   if (comparison.parameters_identical) return "identical " + after;
   const std::string text = fmt::format("differ by up to {:.1e} of the largest value {}, in {}",
@@ -51,6 +53,7 @@ Json arm_json(const ArmResult& arm, const Samples& samples) {
   if (!arm.same_plan_as.empty())
     json["same_plan_as"] = arm.same_plan_as, json["same_plan_because"] = arm.same_plan_because;
   json["log"] = arm.log;
+  json["blocks"] = arm.blocks;
   json["seconds"] = arm.seconds;
   json["median_seconds"] = arm.median_seconds;
   json["ratio"] = {{"median", arm.ratio}, {"low", arm.ratio_low}, {"high", arm.ratio_high}};
@@ -78,17 +81,25 @@ std::string costs_text(const Comparison& comparison, const Samples& samples, con
   const bool rates = samples.per_step > 0;
   std::vector<std::string> header{"per step", "time", "ratio to the first"};
   if (rates) header.push_back(samples.unit + "/s");
-  for (const char* column : {"exposed", "gathers", "reduces", "bytes received", "peak"}) header.push_back(column);
+  for (const char* column : {"exposed", "gathers", "reduces", "all-reduces", "bytes received", "peak"})
+    header.push_back(column);
   base::TextTable table(header);
   for (std::size_t i = 0; i < comparison.arms.size(); ++i) {
     const ArmResult& arm = comparison.arms[i];
+    if (arm.blocks == 0) {  // stopped before its first turn was over
+      std::vector<std::string> nothing(header.size(), "-");
+      nothing.front() = arm.name;
+      table.add(std::move(nothing));
+      continue;
+    }
     std::vector<std::string> row{arm.name, seconds_text(arm.median_seconds),
                                  i == 0 ? "1" : ratio_text(arm.ratio, arm.ratio_low, arm.ratio_high)};
     if (rates) row.push_back(count_text(std::llround(rate(arm, samples))));
     row.push_back(seconds_text(arm.seconds_exposed));
     row.push_back(count_text(arm.traffic.gather.count));
-    row.push_back(count_text(arm.traffic.reduce.count + arm.traffic.all_reduce.count));
-    row.push_back(bytes_text(bytes_moved(arm.traffic)));
+    row.push_back(count_text(arm.traffic.reduce.count));
+    row.push_back(count_text(arm.traffic.all_reduce.count));
+    row.push_back(bytes_text(arm.traffic.of_steps().bytes));
     row.push_back(bytes_text(arm.measured.total()));
     table.add(std::move(row));
   }
@@ -101,7 +112,7 @@ std::string peaks_text(const Comparison& comparison, const Style& style) {
   base::TextTable table(header);
   const auto add = [&](const std::string& label, const auto& bytes) {
     std::vector<std::string> row{label};
-    for (const ArmResult& arm : comparison.arms) row.push_back(bytes_text(bytes(arm)));
+    for (const ArmResult& arm : comparison.arms) row.push_back(arm.blocks == 0 ? "-" : bytes_text(bytes(arm)));
     table.add(std::move(row));
   };
   for (std::size_t c = 0; c < static_cast<std::size_t>(kMemoryCategories); ++c)
@@ -134,15 +145,17 @@ std::string warnings_text(const Comparison& comparison, const Style& style) {
 }
 
 Json to_json(const Comparison& comparison, const Samples& samples) {
-  Json json{{"ranks", comparison.ranks},   {"microbatches", comparison.microbatches},
-            {"blocks", comparison.blocks}, {"block_steps", comparison.block_steps},
-            {"steps", comparison.steps},   {"arms", Json::array()}};
+  Json json{{"ranks", comparison.ranks},       {"microbatches", comparison.microbatches},
+            {"blocks", comparison.blocks},     {"block_steps", comparison.block_steps},
+            {"steps", comparison.steps},       {"steps_done", comparison.steps_done},
+            {"stopped", comparison.stopped()}, {"arms", Json::array()}};
   if (samples.per_step > 0) json["samples_per_step"] = samples.per_step, json["sample_unit"] = samples.unit;
   for (const ArmResult& arm : comparison.arms) json["arms"].push_back(arm_json(arm, samples));
-  json["parameters"] = {{"promised", comparison.parameters_promised},
-                        {"identical", comparison.parameters_identical},
-                        {"largest_difference", comparison.largest_difference},
-                        {"differing_parameter", comparison.differing_parameter}};
+  if (!comparison.stopped())
+    json["parameters"] = {{"promised", comparison.parameters_promised},
+                          {"identical", comparison.parameters_identical},
+                          {"largest_difference", comparison.largest_difference},
+                          {"differing_parameter", comparison.differing_parameter}};
   return json;
 }
 

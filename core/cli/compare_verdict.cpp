@@ -39,7 +39,7 @@ void judge_time(const Measured& measured, int index, int blocks, ArmResult& arm)
     if (step.timed && step.arm == index) exposed.push_back(step.seconds_exposed);
   arm.seconds_exposed = median(std::move(exposed));
   std::vector<double> ratios;
-  for (int block = 0; block < blocks; ++block) {
+  for (int block = 0; block < blocks; ++block) {  // that this arm and the first one have finished
     const double first = block_median(measured, 0, block);
     ratios.push_back(first > 0 ? block_median(measured, index, block) / first : 1);
   }
@@ -56,7 +56,7 @@ double relative_difference(double value, double reference) {
 // A promised arm is judged by its steps before any other had changed the state; an unpromised one by all of its own.
 void judge_bits(const Reference& reference, const Measured& measured, Comparison& comparison) {
   std::string changed_by;
-  for (ArmResult& arm : comparison.arms) arm.identical = true;
+  for (ArmResult& arm : comparison.arms) arm.identical = arm.blocks > 0;
   for (std::size_t s = 0; s < measured.steps.size(); ++s) {
     const TurnStep& step = measured.steps[s];
     ArmResult& arm = comparison.arms[static_cast<std::size_t>(step.arm)];
@@ -79,14 +79,17 @@ void judge(const Reference& reference, const Measured& measured, Comparison& com
   for (std::size_t i = 0; i < comparison.arms.size(); ++i) {
     ArmResult& arm = comparison.arms[i];
     const ArmMeasured& of_arm = measured.arms[i];
-    judge_time(measured, static_cast<int>(i), comparison.blocks, arm);
+    arm.blocks = of_arm.blocks;
+    if (arm.blocks == 0) continue;
+    judge_time(measured, static_cast<int>(i), std::min(arm.blocks, measured.arms.front().blocks), arm);
     arm.measured = of_arm.peak;
-    arm.traffic = per_step(of_arm.traffic, of_arm.timed_steps);
+    arm.traffic = per_step(of_arm.traffic, int64_t{arm.blocks} * (comparison.block_steps - 1));
   }
+  comparison.steps_done = static_cast<int64_t>(measured.steps.size());
   judge_bits(reference, measured, comparison);
   comparison.parameters_promised =
       std::all_of(comparison.arms.begin(), comparison.arms.end(), [](const ArmResult& a) { return a.promised; });
-  comparison.parameters_identical = measured.parameters_identical;
+  comparison.parameters_identical = measured.parameters_identical && !comparison.stopped();
   comparison.largest_difference = measured.largest_difference;
   comparison.differing_parameter = measured.differing_parameter;
 }

@@ -8,6 +8,7 @@
 #include "cli/explain_text.h"
 #include "cli/hints.h"
 #include "cli/json.h"
+#include "cli/replaced.h"
 #include "cli/switches.h"
 #include "reshard/error.h"
 
@@ -43,6 +44,8 @@ void explain_one(const Request& request, const LoadedJob& loaded, const Model& m
     json["later_plans"][i]["budget"] = budget_json(job, later_over);
     if (!over) over = later_over;
   }
+  const std::vector<ReplacedValue> replaced = replaced_values(loaded);
+  json["replaced"] = replaced_json(replaced);
   json["job"] = to_json(job, loaded.tables);
   write_json(request.line.json, json);
   const Style& style = output.style();
@@ -52,13 +55,14 @@ void explain_one(const Request& request, const LoadedJob& loaded, const Model& m
   section(plan_title(planned, job, style));
   section(units_text(planned, style));
   section(deciders_text(planned.plan, style));
+  section(replaced_text(replaced, style));
   section(step_traffic_text(planned, style));
   section(predicted_peak_text(planned, style));
   section(kept_text(planned, style));
   section(notes_text(planned, style) + budget_text(job, planned));
   section(later_plans_text(job, later, style));
   if (over) throw *over;
-  output.print(next_line(train_hint(request.face, job, repeated_options(request.face, request.line))));
+  output.print(next_line(train_hint(request.face, job, request.line)));
 }
 
 void explain_arms(const Request& request, const LoadedJob& loaded, const Model& model, Output& output) {
@@ -84,10 +88,13 @@ void explain_arms(const Request& request, const LoadedJob& loaded, const Model& 
   }
   more += switches_left_out_text(job);
   json["switches_left_out"] = switches_left_out_json(job);
+  const std::vector<ReplacedValue> replaced = replaced_values(loaded);
+  json["replaced"] = replaced_json(replaced);
   json["job"] = to_json(job, loaded.tables);
   write_json(request.line.json, json);
   output.print(arms_text(planned, output.style()) + "\n");
   if (const std::string text = same_plans_text(planned) + more; !text.empty()) output.print(text + "\n");
+  if (!replaced.empty()) output.print(replaced_text(replaced, output.style()) + "\n");
   if (first_over) throw *first_over;
   output.print(next_line(
       compare_hint(request.face, job, request.line.strategies, repeated_options(request.face, request.line))));

@@ -14,6 +14,7 @@ namespace {
 using base::bytes_text;
 using base::count_text;
 
+constexpr int kWholePlan = -1;        // in place of a unit: a value of the plan's own
 constexpr std::size_t kRunShown = 8;  // more neighbours than this that are alike take one row together
 
 bool same_row(const engine::PlannedStrategy& planned, std::size_t a, std::size_t b) {
@@ -65,11 +66,10 @@ void add_value(Voice& voice, const std::string& value, int unit) {
 
 std::vector<Voice> voices_of(const Plan& plan) {
   std::vector<Voice> voices;
-  if (plan.shard_over_origin.by != Origin::By::core_default)
-    add_value(voice_of(voices, plan.shard_over_origin), fmt::format("shard_over = {}", plan.shards), -1);
-  if (plan.all_reduce_origin.by != Origin::By::core_default)
-    add_value(voice_of(voices, plan.all_reduce_origin), fmt::format("all_reduce = {}", value_text(plan.all_reduce)),
-              -1);
+  const char* all = plan.shards == plan.ranks ? " (all ranks)" : "";
+  add_value(voice_of(voices, plan.shard_over_origin), fmt::format("shard_over = {}{}", plan.shards, all), kWholePlan);
+  add_value(voice_of(voices, plan.all_reduce_origin), fmt::format("all_reduce = {}", value_text(plan.all_reduce)),
+            kWholePlan);
   for (std::size_t u = 0; u < plan.units.size(); ++u) {
     if (!plan.units[u].owns_parameters) continue;
     for (int f = 0; f < kFields; ++f) {
@@ -96,7 +96,7 @@ std::string voice_text(const Plan& plan, const Voice& voice, const Style& style)
     group->second.push_back(value);
   }
   for (const auto& [units, values] : groups) {
-    const std::string whom = units == std::vector<int>{-1} ? "the plan" : unit_names_text(plan, units);
+    const std::string whom = units == std::vector<int>{kWholePlan} ? "the plan" : unit_names_text(plan, units);
     text += fmt::format("    {}: {}{}\n", whom, fmt::join(values, ", "),
                         voice.origin.replaced.empty() ? "" : style.dim(" instead of " + voice.origin.replaced));
   }
@@ -104,10 +104,6 @@ std::string voice_text(const Plan& plan, const Voice& voice, const Style& style)
 }
 
 }  // namespace
-
-int64_t bytes_moved(const TrafficByOp& traffic) {
-  return traffic.gather.bytes + traffic.reduce.bytes + traffic.all_reduce.bytes;
-}
 
 std::string moment_text(const MemoryPeak& peak) {
   return peak.unit.empty() ? peak.moment : fmt::format("unit {}, {}", peak.unit, peak.moment);
@@ -133,14 +129,19 @@ std::string unit_names_text(const Plan& plan, const std::vector<int>& units) {
   return base::list_text(parts);
 }
 
+std::string strategy_text(const engine::PlannedStrategy& planned) {
+  return planned.variant.empty() ? planned.name : fmt::format("{}: {}", planned.variant, planned.name);
+}
+
 std::string plan_title(const engine::PlannedStrategy& planned, const Job& job, const Style& style) {
   const Plan& plan = planned.plan;
   std::string mesh = fmt::format("{} {}, ", plan.ranks, plan.ranks == 1 ? "rank" : "ranks");
-  mesh += plan.replicas() == 1 ? fmt::format("sharded over {}", plan.shards)
-                               : fmt::format("{} replicas × {} shards", plan.replicas(), plan.shards);
+  mesh += plan.replicas() == 1
+              ? fmt::format("sharded over {}", plan.shards)
+              : fmt::format("{} replicas × {} {}", plan.replicas(), plan.shards, plan.shards == 1 ? "shard" : "shards");
   std::string text = fmt::format("{}: {}\n\n", style.strong(planned.name), safe_text(planned.summary));
   text += rows_text(
-      {{"strategy", fmt::format("{} {}, {}", planned.name, planned.version, short_path(planned.file))},
+      {{"strategy", fmt::format("{} {}, {}", strategy_text(planned), planned.version, short_path(planned.file))},
        {"plan", plan.hash()},
        {"mesh", mesh},
        {"step", fmt::format("{} sequences in {} {} per rank", count_text(job.train.global_batch),
@@ -183,9 +184,8 @@ std::string step_traffic_text(const engine::PlannedStrategy& planned, const Styl
   add("shrink", traffic.shrink);
   add("reduce", traffic.reduce);
   add("all-reduce", traffic.all_reduce);
-  table.add({"all",
-             count_text(traffic.gather.count + traffic.shrink.count + traffic.reduce.count + traffic.all_reduce.count),
-             bytes_text(bytes_moved(traffic))});
+  const Traffic all = traffic.of_steps();
+  table.add({"all", count_text(all.count), bytes_text(all.bytes)});
   return style.table(table, "  ");
 }
 
@@ -227,8 +227,9 @@ std::string arms_text(const std::vector<PlannedArm>& arms, const Style& style) {
   for (const PlannedArm& arm : arms) {
     const TrafficByOp& traffic = arm.planned.traffic;
     steps.add({arm.arm.name, arm.planned.plan.hash().substr(0, 8), count_text(traffic.gather.count),
-               count_text(traffic.reduce.count), count_text(traffic.all_reduce.count), bytes_text(bytes_moved(traffic)),
-               bytes_text(arm.planned.peak.total()), moment_text(arm.planned.peak)});
+               count_text(traffic.reduce.count), count_text(traffic.all_reduce.count),
+               bytes_text(traffic.of_steps().bytes), bytes_text(arm.planned.peak.total()),
+               moment_text(arm.planned.peak)});
     header.push_back(arm.arm.name);
   }
   base::TextTable peaks(header);

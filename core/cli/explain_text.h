@@ -12,6 +12,9 @@
 
 namespace reshard::cli {
 
+// "zero3"; of a variant "deep: zero3".
+std::string strategy_text(const engine::PlannedStrategy& planned);
+
 std::string plan_title(const engine::PlannedStrategy& planned, const Job& job, const Style& style);
 std::string units_text(const engine::PlannedStrategy& planned, const Style& style);
 std::string deciders_text(const Plan& plan, const Style& style);
@@ -29,9 +32,6 @@ std::string same_plans_text(const std::vector<PlannedArm>& arms);
 
 // "every unit" that owns parameters, or "h.0 and h.1"; longer runs of neighbours in the plan's order as "h.0 … h.11".
 std::string unit_names_text(const Plan& plan, const std::vector<int>& units);
-
-// Bytes that a rank receives in steps; re-laying is none of them.
-int64_t bytes_moved(const TrafficByOp& traffic);
 
 // "unit h.3, before backward, micro-batch 1".
 std::string moment_text(const MemoryPeak& peak);

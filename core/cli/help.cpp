@@ -106,7 +106,8 @@ std::string note(Command command, const Face& face) {
   if (command == Command::none)
     return fmt::format(
         "{} COMMAND --help shows a command's options.\n"
-        "Exit codes: 0 done, 1 failed, 2 the input must be mended, 130 interrupted.\n",
+        "Exit codes: 0 done; 1 the run failed; 2 the input must be mended (command line, job, plugin, plan, budget,\n"
+        "model or data); 130 stopped by SIGINT or SIGTERM.\n",
         face.name);
   return "";
 }
@@ -124,8 +125,10 @@ std::string examples_text(Command command, const Face& face) {
 
 std::string help_page(Command command, const CLI::App& app, const Face& face) {
   const bool top = command == Command::none;
-  std::string text = fmt::format("{}: {}\n\nusage: {} {}\n", top ? face.name : face.name + " " + app.get_name(),
-                                 app.get_description(), face.typed, usage(command, face));
+  const bool inner = command == Command::plugins_list || command == Command::plugins_describe;
+  const std::string name = face.name + (top ? "" : inner ? " plugins " + app.get_name() : " " + app.get_name());
+  std::string text =
+      fmt::format("{}: {}\n\nusage: {} {}\n", name, app.get_description(), face.typed, usage(command, face));
   if (const std::string commands = commands_text(app); !commands.empty()) text += "\ncommands\n" + commands;
   text += "\noptions\n" + options_text(app);
   if (const std::string more = note(command, face); !more.empty()) text += "\n" + more;

@@ -27,11 +27,6 @@ std::string quoted(const std::string& text) {
   return word + "'";
 }
 
-std::string strategy_option(const Job& job) {
-  const std::string where = job.where("strategy.plugin");
-  return where.starts_with("--strategy") ? " --strategy " + typed_name(job.strategy.plugin) : "";
-}
-
 }  // namespace
 
 std::string next_line(const std::string& command) {
@@ -57,12 +52,13 @@ std::string repeated_options(const Face& face, const CommandLine& line) {
   return options;
 }
 
-std::string train_hint(const Face& face, const Job& job, const std::string& options) {
-  return fmt::format("{} train {}{}{}", face.typed, job.file, strategy_option(job), options);
+std::string train_hint(const Face& face, const Job& job, const CommandLine& line) {
+  const std::string strategy = line.overrides.strategy ? " --strategy " + quoted(*line.overrides.strategy) : "";
+  return fmt::format("{} train {}{}{}", face.typed, job.file, strategy, repeated_options(face, line));
 }
 
 std::string explain_hint(const Face& face, const Job& job, const std::string& strategy, const std::string& options) {
-  return fmt::format("{} explain {} --strategy {}{}", face.typed, job.file, typed_name(strategy), options);
+  return fmt::format("{} explain {} --strategy {}{}", face.typed, job.file, quoted(strategy), options);
 }
 
 std::string compare_hint(const Face& face, const Job& job, const std::vector<std::string>& arms,

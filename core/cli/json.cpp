@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "config/job_tables.h"
+#include "config/value.h"
 #include "reshard/decision.h"
 
 namespace reshard::cli {
@@ -39,13 +40,6 @@ Json unit_json(const UnitPlan& unit, const engine::UnitBytes& bytes) {
   return json;
 }
 
-// A value of a table as TOML spells it. What core/config writes of scalars and lists is JSON, too.
-Json toml_value(const std::string& text) {
-  if (text.empty()) return nullptr;
-  Json json = Json::parse(text, nullptr, false);
-  return json.is_discarded() ? Json(text) : json;
-}
-
 void add_table(const Table& table, Json& values, Json& places) {
   Json* at = &values;
   std::size_t begin = 0;
@@ -60,10 +54,43 @@ void add_table(const Table& table, Json& values, Json& places) {
   }
 }
 
-std::FILE* open_json(const std::string& file, const char* mode) {
+Json options_json(const OptionValues& options) {
+  Json json = Json::object();
+  for (const auto& [key, value] : options) json[key] = toml_value(config::toml_text(value));
+  return json;
+}
+
+Json override_json(const UnitOverride& entry) {
+  Json json{{"match", entry.match}};
+  if (entry.after_forward) {
+    const AfterForward& value = entry.after_forward->value;
+    json["after_forward"] = value.kind == AfterForward::Kind::shrink ? Json(value.ranks) : Json(value_text(value));
+  }
+  if (entry.after_backward) json["after_backward"] = value_text(entry.after_backward->value);
+  if (entry.reduce) json["reduce"] = value_text(entry.reduce->value);
+  if (entry.prefetch_forward) json["prefetch_forward"] = entry.prefetch_forward->value;
+  if (entry.prefetch_backward) json["prefetch_backward"] = entry.prefetch_backward->value;
+  return json;
+}
+
+// What [strategy] has beside its plain keys, under the keys of the job file.
+void add_lists(const Job::Strategy& strategy, Json& values) {
+  values["options"] = Json::object();
+  for (const auto& [name, options] : strategy.options) values["options"][name] = options_json(options);
+  for (const char* list : {"unit", "variant", "switch"}) values[list] = Json::array();
+  for (const UnitOverride& entry : strategy.units) values["unit"].push_back(override_json(entry));
+  for (const Job::Variant& variant : strategy.variants)
+    values["variant"].push_back(
+        {{"name", variant.name}, {"plugin", variant.plugin}, {"options", options_json(variant.options)}});
+  for (const Job::Switch& change : strategy.switches)
+    values["switch"].push_back(
+        {{"at_step", change.at_step}, {"plugin", change.plugin}, {"options", options_json(change.options)}});
+}
+
+std::FILE* open_json(const std::string& file, const char* mode, ErrorCode code) {
   std::FILE* out = std::fopen(file.c_str(), mode);
   if (out == nullptr)
-    throw Error(ErrorCode::io, fmt::format("cannot write the JSON: {}", std::strerror(errno)), file,
+    throw Error(code, fmt::format("cannot write the JSON: {}", std::strerror(errno)), file,
                 "check the folder of --json");
   return out;
 }
@@ -72,6 +99,13 @@ std::FILE* open_json(const std::string& file, const char* mode) {
 
 std::string hex_text(double value) {
   return fmt::format("{:a}", value);
+}
+
+// What core/config writes of scalars and lists is JSON, too.
+Json toml_value(const std::string& text) {
+  if (text.empty()) return nullptr;
+  Json json = Json::parse(text, nullptr, false);
+  return json.is_discarded() ? Json(text) : json;
 }
 
 Json to_json(const MemoryPeak& peak) {
@@ -120,6 +154,7 @@ Json to_json(const engine::PlannedStrategy& planned) {
   const Plan& plan = planned.plan;
   Json json{
       {"strategy", planned.name}, {"version", planned.version}, {"file", planned.file}, {"summary", planned.summary}};
+  if (!planned.variant.empty()) json["variant"] = planned.variant;
   json["hash"] = plan.hash();
   json["ranks"] = plan.ranks;
   json["shards"] = plan.shards;
@@ -147,6 +182,7 @@ Json to_json(const Job& job, const Tables& program) {
   Json values = Json::object(), places = Json::object();
   for (const Table& table : config::job_tables(copy)) add_table(table, values, places);
   for (const Table& table : program) add_table(table, values, places);
+  add_lists(job.strategy, values["strategy"]);
   values["file"] = job.file;
   values["where"] = std::move(places);
   values["toml"] = print_job(job, program);
@@ -154,13 +190,13 @@ Json to_json(const Job& job, const Tables& program) {
 }
 
 void check_writable(const std::string& file) {
-  if (!file.empty() && file != "-") std::fclose(open_json(file, "ab"));
+  if (!file.empty() && file != "-") std::fclose(open_json(file, "ab", ErrorCode::config));
 }
 
 void write_json(const std::string& file, const Json& json) {
   if (file.empty()) return;
   const std::string text = json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
-  std::FILE* out = file == "-" ? stdout : open_json(file, "wb");
+  std::FILE* out = file == "-" ? stdout : open_json(file, "wb", ErrorCode::io);
   bool written = std::fwrite(text.data(), 1, text.size(), out) == text.size();
   written = (out == stdout ? std::fflush(out) : std::fclose(out)) == 0 && written;
   if (!written) throw Error(ErrorCode::io, "cannot write the JSON: the disk may be full", file);

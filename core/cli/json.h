@@ -17,6 +17,8 @@ namespace reshard::cli {
 
 using Json = nlohmann::ordered_json;
 
+Json toml_value(const std::string& text);  // a value as TOML spells it; null for an empty text
+
 // Bits that survive: an fp64 as printf's %a writes it, "0x1.63b2p+2".
 std::string hex_text(double value);
 inline constexpr const char* kHexFormat = "fp64, as printf %a writes it";
@@ -30,11 +32,11 @@ Json to_json(const Error& error);
 // The plan with its price: strategy, hash, traffic and peak predicted, and per unit every value with who decided it.
 Json to_json(const engine::PlannedStrategy& planned);
 
-// Every key of every table, `{"train": {"steps": 200}, …}`, and under "where" where each was given; "toml" is the whole
-// job as --print-job prints it.
+// Every key of every table, `{"train": {"steps": 200}, …}`, with the plugins' options and the lists of [strategy];
+// under "where" where each key was given; "toml" is the whole job as --print-job prints it.
 Json to_json(const Job& job, const Tables& program);
 
-// Finds out before a long run that the file of --json can be written; leaves an empty one. Throws Error(io).
+// Finds out before a long run that the file of --json can be written; leaves an empty one. Throws Error(config).
 void check_writable(const std::string& file);
 
 // Writes `json` to the file that --json named, "-" = stdout; does nothing when it is empty. Throws Error(io).

@@ -25,7 +25,7 @@ std::string job_file(const Request& request) {
 }
 
 void check_batch(const Job& job) {
-  const int64_t parts = int64_t{rank_count(job)} * job.train.microbatches;
+  const int64_t parts = int64_t{job.rank_count()} * job.train.microbatches;
   if (job.train.global_batch % parts == 0) return;
   std::string remedy = "use a multiple of " + std::to_string(parts);
   if (job.train.global_batch <= 4096) {
@@ -34,7 +34,7 @@ void check_batch(const Job& job) {
   }
   throw Error(ErrorCode::config,
               fmt::format("train.global_batch = {} does not divide among {} ranks × {} micro-batches = {}",
-                          job.train.global_batch, rank_count(job), job.train.microbatches, parts),
+                          job.train.global_batch, job.rank_count(), job.train.microbatches, parts),
               job.where("train.global_batch"), remedy);
 }
 
@@ -45,16 +45,17 @@ LoadedJob load_job(const Request& request) {
   request.program.declare(loaded.tables);
   loaded.job = read_job(job_file(request), loaded.tables);
   config::apply(request.line.overrides, loaded.job, loaded.tables);
+  for (const ProgramFlag& flag : request.face.flags)
+    if (!flag.key.empty() && !flag.target->empty())
+      config::apply_option(flag.name, flag.key, *flag.target, loaded.job, loaded.tables);
   return loaded;
 }
 
 Model load_model(const Request& request, const LoadedJob& loaded) {
+  engine::check_mesh(loaded.job);
+  engine::check_names(loaded.job);
   check_batch(loaded.job);
   return request.program.model(loaded.job, loaded.tables);
-}
-
-int rank_count(const Job& job) {
-  return std::max(1, job.mesh.ranks);
 }
 
 std::unique_ptr<Optimizer> program_optimizer(Program& program, const Job& job) {

@@ -25,11 +25,9 @@ struct LoadedJob {
 // Reads the job file (JOB, or the program's default) and applies the command line. Throws Error(config).
 LoadedJob load_job(const Request& request);
 
-// Checks what every program has in common (the batch divides), and asks the program for its model. Throws Error.
+// Checks what every program has in common (a mesh that can run, names that exist, a batch that divides), and asks the
+// program for its model. Throws Error.
 Model load_model(const Request& request, const LoadedJob& loaded);
-
-// The ranks that this job will run on.
-int rank_count(const Job& job);
 
 // State tensors per parameter of the optimizer that will run; of the program's own where the job says so.
 int optimizer_states(const Request& request, const Job& job);

@@ -103,7 +103,7 @@ std::string list_text(const std::vector<plugin::SearchFolder>& folders, const st
     if (one.state == plugin::Listed::State::refused)
       reasons += fmt::format("  {} is refused: {}\n", one.name, safe_text(one.reason));
     if (one.state == plugin::Listed::State::shadowed)
-      reasons += fmt::format("  {} is shadowed: {} wins\n", short_path(one.file.string()), short_path(one.reason));
+      reasons += fmt::format("  {} is shadowed {}\n", short_path(one.file.string()), one.reason);
   }
   return style.table(table) + (reasons.empty() ? "" : "\n" + reasons);
 }

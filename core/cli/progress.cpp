@@ -33,7 +33,7 @@ std::string header_text(const std::string& sample_unit) {
 }
 
 std::string row_text(const ProgressRow& row, const std::string& sample_unit) {
-  std::string text = fmt::format("{:>7}  {:>9.5f}  {:>13.4f}  {:>9.2e}", base::count_text(row.steps_done), row.loss,
+  std::string text = fmt::format("{:>7}  {:>9.5f}  {:>13.4f}  {:>9.2e}", base::count_text(row.step), row.loss,
                                  row.gradient_norm, row.lr);
   if (!sample_unit.empty()) text += fmt::format("  {:>11}", base::count_text(std::llround(row.samples_per_second)));
   text += fmt::format("  {:>10}", row.seconds_left > 0 ? base::seconds_text(std::ceil(row.seconds_left)) : "-");
@@ -69,20 +69,19 @@ Progress::Progress(const Output& output, Settings settings)
     : settings_(std::move(settings)), line_(output.text_file(), output.terminal()), style_(output.style()) {}
 
 ProgressRow Progress::row_of(const StepResult& step, const std::optional<double>& validation) {
-  ProgressRow row{step.step + 1, step.loss, validation, step.gradient_norm, step.lr, 0, 0};
+  ProgressRow row{step.step, step.loss, validation, step.gradient_norm, step.lr, 0, 0};
   double sum = 0;
   for (const double seconds : recent_seconds_) sum += seconds;
   const double mean = sum / static_cast<double>(recent_seconds_.size());
   if (mean > 0) row.samples_per_second = static_cast<double>(settings_.samples_per_step) / mean;
-  row.seconds_left = mean * static_cast<double>(settings_.steps - row.steps_done);
+  row.seconds_left = mean * static_cast<double>(settings_.steps - row.step - 1);
   return row;
 }
 
-bool Progress::line_due(int64_t steps_done) {
+bool Progress::line_due(int64_t step) {
   const int64_t every = std::max<int64_t>(1, settings_.steps / kPlainRows);
   const auto now = std::chrono::steady_clock::now();
-  const bool due =
-      steps_done == 1 || steps_done == settings_.steps || steps_done % every == 0 || now - last_line_ >= kQuietTime;
+  const bool due = step + 1 == settings_.steps || step % every == 0 || now - last_line_ >= kQuietTime;
   if (due) last_line_ = now;
   return due;
 }
@@ -92,7 +91,7 @@ void Progress::step(const StepResult& step, const std::optional<double>& validat
   recent_seconds_.push_back(step.seconds);
   if (recent_seconds_.size() > kRecent) recent_seconds_.pop_front();
   std::string row = row_text(row_of(step, validation), settings_.sample_unit);
-  const bool keep = validation || (line_.overwrites() ? step.step + 1 == settings_.steps : line_due(step.step + 1));
+  const bool keep = validation || (line_.overwrites() ? step.step + 1 == settings_.steps : line_due(step.step));
   last_row_.clear();
   if (keep) {
     line_.keep(row);

@@ -16,7 +16,7 @@
 namespace reshard::cli {
 
 struct ProgressRow {
-  int64_t steps_done = 0;
+  int64_t step = 0;  // from 0, as everywhere
   double loss = 0;
   std::optional<double> validation;
   double gradient_norm = 0, lr = 0;
@@ -63,7 +63,7 @@ class Progress {
 
  private:
   ProgressRow row_of(const StepResult& step, const std::optional<double>& validation);
-  bool line_due(int64_t steps_done);
+  bool line_due(int64_t step);
 
   Settings settings_;
   LiveLine line_;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "cli/arms.h"
 #include "cli/explain_text.h"
 #include "reshard/text.h"
 
@@ -13,7 +14,8 @@ using base::count_text;
 std::vector<engine::PlannedStrategy> plan_switches(const Job& job, const Model& model, int optimizer_states) {
   std::vector<engine::PlannedStrategy> plans;
   for (const Job::Switch& change : job.strategy.switches)
-    plans.push_back(engine::plan_strategy(job, model, {change.plugin, change.options, change.where}, optimizer_states));
+    plans.push_back(plan_named(fmt::format("{} {}", change.plugin, when_text(change)), job, model,
+                               {change.plugin, change.options, change.where}, optimizer_states));
   return plans;
 }
 
@@ -36,9 +38,9 @@ std::string later_plans_text(const Job& job, const std::vector<engine::PlannedSt
   for (std::size_t i = 0; i < later.size(); ++i) {
     const Job::Switch& change = job.strategy.switches[i];
     const engine::PlannedStrategy& plan = later[i];
-    const std::string label = fmt::format("{}: {}", when_text(change), plan.name);
+    const std::string label = fmt::format("{}: {}", when_text(change), plan.variant.empty() ? plan.name : plan.variant);
     table.add({label, plan.plan.hash(), count_text(plan.traffic.gather.count), count_text(plan.traffic.reduce.count),
-               count_text(plan.traffic.all_reduce.count), bytes_text(bytes_moved(plan.traffic)),
+               count_text(plan.traffic.all_reduce.count), bytes_text(plan.traffic.of_steps().bytes),
                bytes_text(plan.peak.total()), moment_text(plan.peak)});
     if (const std::string never = never_text(change, job); !never.empty())
       lines += fmt::format("  {}{}\n", label, never);

@@ -76,6 +76,7 @@ int train(const Request& request, Output& output) {
   // Every plan that the run will have is accepted, or refused, before the first step.
   engine::check_budget(job, planned);
   for (const auto& plan : later) engine::check_budget(job, plan);
+  request.program.open(job);
 
   const int64_t samples = request.program.samples_per_step(job);
   const Style& style = output.style();

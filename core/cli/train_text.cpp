@@ -19,7 +19,8 @@ using base::seconds_text;
 std::string mesh_text(const Job& job, const Plan& plan) {
   std::string text = fmt::format("{} {}, {} on {}", plan.ranks, plan.ranks == 1 ? "rank" : "ranks",
                                  job.mesh.communicator, job.mesh.device);
-  if (plan.replicas() > 1) text += fmt::format(", {} replicas × {} shards", plan.replicas(), plan.shards);
+  if (plan.replicas() > 1)
+    text += fmt::format(", {} replicas × {} {}", plan.replicas(), plan.shards, plan.shards == 1 ? "shard" : "shards");
   if (job.mesh.overlap) text += ", overlapping";
   return text;
 }
@@ -40,7 +41,8 @@ std::string signal_name(int signal) {
 std::string start_text(const Job& job, const Facts& facts, const engine::PlannedStrategy& planned,
                        const std::vector<engine::PlannedStrategy>& later, const Style& style) {
   std::vector<std::vector<std::string>> rows;
-  rows.push_back({"strategy", fmt::format("{} {} ({})", planned.name, planned.version, job.where("strategy.plugin"))});
+  rows.push_back(
+      {"strategy", fmt::format("{} {} ({})", strategy_text(planned), planned.version, job.where("strategy.plugin"))});
   rows.push_back({"plugin", short_path(planned.file)});
   rows.push_back({"plan", planned.plan.hash()});
   rows.push_back({"mesh", mesh_text(job, planned.plan)});
@@ -50,7 +52,7 @@ std::string start_text(const Job& job, const Facts& facts, const engine::Planned
                   fmt::format("{} per rank, at {}", bytes_text(planned.peak.total()), moment_text(planned.peak))});
   for (std::size_t i = 0; i < later.size(); ++i) {
     const Job::Switch& change = job.strategy.switches[i];
-    rows.push_back({when_text(change), fmt::format("{} {}, plan {}{}", later[i].name, later[i].version,
+    rows.push_back({when_text(change), fmt::format("{} {}, plan {}{}", strategy_text(later[i]), later[i].version,
                                                    later[i].plan.hash(), never_text(change, job))});
   }
   std::string text = rows_text(rows, "  ");
@@ -106,13 +108,8 @@ std::string traffic_text(const Report& report, const Style& style) {
   add("reduce", traffic.reduce);
   add("all-reduce", traffic.all_reduce);
   add("re-lay", traffic.relay);
-  Traffic all;
-  for (const Traffic* one : {&traffic.gather, &traffic.shrink, &traffic.reduce, &traffic.all_reduce, &traffic.relay}) {
-    all.count += one->count;
-    all.bytes += one->bytes;
-    all.seconds += one->seconds;
-    all.seconds_exposed += one->seconds_exposed;
-  }
+  Traffic all = traffic.of_steps();
+  all += traffic.relay;
   table.add({"all", count_text(all.count), bytes_text(all.bytes), seconds_text(all.seconds),
              seconds_text(all.seconds_exposed)});
   std::string text = style.table(table);

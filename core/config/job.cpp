@@ -10,7 +10,7 @@ namespace reshard {
 
 std::string Job::where(std::string_view key) const {
   const auto found = places.find(std::string(key));
-  return found == places.end() ? "default" : found->second;
+  return found == places.end() ? "default" : found->second.where;
 }
 
 Job read_job(const std::string& path, Tables& program) {

@@ -132,8 +132,8 @@ Tables job_tables(Job& job) {
 }
 
 Table variant_table(Job::Variant& variant) {
-  Table table("strategy.variant", "One more arm for `compare`.");
-  table.key("name", &variant.name, {.doc = "what --strategies calls it", .not_empty = true})
+  Table table("strategy.variant", "A strategy with other options under a name of its own: one more arm for `compare`.");
+  table.key("name", &variant.name, {.doc = "what --strategy and --strategies call it", .not_empty = true})
       .key("plugin", &variant.plugin,
            {.doc = "a name or the path of a .so", .path = PathKind::plugin, .not_empty = true});
   return table;

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/check.h"
 #include "config/document.h"
 #include "config/job_tables.h"
 #include "config/reader.h"
@@ -115,6 +116,13 @@ void apply(const Overrides& overrides, Job& job, Tables& program) {
   if (const std::optional<std::string>& k = overrides.reshard_after_forward)
     append_after_forward(kReshard, k->empty() ? AfterForward::free() : shrink_of(kReshard, *k), job);
   for (const std::string& text : overrides.units) append_unit(unit_of(text), job);
+}
+
+void apply_option(const std::string& option, const std::string& key, const std::string& value, Job& job,
+                  Tables& program) {
+  const std::size_t dot = key.rfind('.');
+  RESHARD_CHECK(dot != std::string::npos, "a key has its table's name");
+  apply_value(option, key.substr(0, dot), key.substr(dot + 1), {value, option}, job, program);
 }
 
 std::string strategy_from_command_line(const std::string& value) {

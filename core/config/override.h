@@ -26,6 +26,10 @@ struct Overrides {
 // job file was before is kept in job.replaced.
 void apply(const Overrides& overrides, Job& job, Tables& program);
 
+// One text key of a declared table, "data.path", by an option of the program's own: "--data".
+void apply_option(const std::string& option, const std::string& key, const std::string& value, Job& job,
+                  Tables& program);
+
 // A strategy that the command line names (--strategy, --strategies): a path becomes absolute, a name stays.
 std::string strategy_from_command_line(const std::string& value);
 

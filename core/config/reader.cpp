@@ -124,7 +124,7 @@ void Reader::set_value(Table& table, const Entry& entry) {
 void Reader::set(const std::string& table, const std::string& key, OptionValue value) {
   Entry entry{.key = key, .where = option_, .content = std::move(value)};
   Table* found = find(table);
-  RESHARD_CHECK(found != nullptr, "a core table");
+  RESHARD_CHECK(found != nullptr, "a declared table");
   set_value(*found, entry);
 }
 
@@ -132,9 +132,9 @@ void Reader::set(const std::string& table, const std::string& key, OptionValue v
 // options the file's value is kept and not the first option's.
 void Reader::give(const std::string& full, const std::string& text, const std::string& where) {
   const auto before = job_.places.find(full);
-  if (!option_.empty() && before != job_.places.end() && !before->second.starts_with("--"))
-    job_.replaced.emplace(full, Job::Replaced{text, before->second});
-  job_.places[full] = where;
+  if (!option_.empty() && before != job_.places.end() && !before->second.command_line)
+    job_.replaced.emplace(full, Job::Replaced{text, before->second.where});
+  job_.places[full] = {where, !option_.empty()};
 }
 
 void Reader::read_options(const Block& block) {
@@ -144,6 +144,7 @@ void Reader::read_options(const Block& block) {
     if (options == nullptr)
       throw Error(ErrorCode::config, fmt::format("[{}] must be a table of a plugin's options", owner),
                   place(plugin.where), "write [strategy.options.NAME] with the plugin's name");
+    job_.places.try_emplace(owner, Job::Place{place(plugin.where), !option_.empty()});
     OptionValues& kept = job_.strategy.options[plugin.key];
     for (const Entry& entry : options->entries) {
       const OptionValue value = option_of(entry, owner, place(entry.where));

@@ -24,7 +24,7 @@ class Reader {
   // Throws Error(config) at the first thing that is wrong, in the order of the text.
   void read(const Block& document);
 
-  // Sets one declared key of the core's tables, on the command line: "mesh.ranks".
+  // Sets one declared key, on the command line: "mesh.ranks".
   void set(const std::string& table, const std::string& key, OptionValue value);
 
  private:

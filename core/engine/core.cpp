@@ -37,7 +37,7 @@ Core::Core(const Job& job, const Model& model, Rank& rank, std::unique_ptr<Optim
       stream_(make_stream(job, rank.index())),
       groups_(rank.communicator()) {
   check(job_);
-  if (const int wanted = std::max(1, job_.mesh.ranks); wanted != rank_.count())
+  if (const int wanted = job_.rank_count(); wanted != rank_.count())
     throw Error(ErrorCode::config,
                 fmt::format("the job has {} ranks and this rank is one of {}", wanted, rank_.count()),
                 job_.where("mesh.ranks"), "give launch and Runtime the same job");

@@ -11,13 +11,14 @@
 #include <fmt/format.h>
 
 #include "comm/local/local.h"
+#include "engine/planning.h"
 #include "reshard/error.h"
 #include "reshard/runtime.h"
 
 namespace reshard {
 namespace {
 
-void check_mesh(const Job& job) {
+void check_built(const Job& job) {
   const auto refuse = [&](const char* key, const std::string& value, const char* remedy) {
     throw Error(ErrorCode::config, fmt::format("mesh.{} = \"{}\" is not in this build", key, value),
                 job.where(std::string("mesh.") + key), remedy);
@@ -86,11 +87,16 @@ std::string text_of(const std::exception_ptr& failure) {
 
 }  // namespace
 
+void engine::check_mesh(const Job& job) {
+  check_built(job);
+  check_launcher(job);
+}
+
 void launch(const Job& job, const std::function<void(Rank&)>& body) {
   check(job);
-  check_mesh(job);
-  check_launcher(job);
-  const int ranks = std::max(1, job.mesh.ranks);
+  engine::check_mesh(job);
+  engine::check_names(job);
+  const int ranks = job.rank_count();
   comm::LocalRanks all(
       {.ranks = ranks, .timeout_seconds = job.mesh.timeout, .threads_per_rank = job.mesh.overlap ? 2 : 1});
   std::vector<std::exception_ptr> failures(static_cast<std::size_t>(ranks));

@@ -17,17 +17,13 @@
 namespace reshard::engine {
 namespace {
 
-int ranks_of(const Job& job) {
-  return std::max(1, job.mesh.ranks);
-}
-
 int64_t whole_bytes(const Job& job, const UnitSpec& spec, int shards) {
   return model::Layout(spec, shards).whole_elements() * bytes_of(spec.param_dtype.value_or(precision(job).param));
 }
 
 Problem make_problem(const Job& job, const Model& model) {
   Problem problem;
-  problem.ranks = ranks_of(job);
+  problem.ranks = job.rank_count();
   if (job.mesh.ranks_per_node > 0 && problem.ranks % job.mesh.ranks_per_node != 0)
     throw Error(
         ErrorCode::config,
@@ -59,7 +55,9 @@ Problem make_problem(const Job& job, const Model& model) {
 template <typename T>
 std::optional<Given<T>> given(const Job& job, const std::optional<T>& value, const char* key) {
   if (!value) return std::nullopt;
-  Given<T> given{*value, job.where(key), std::nullopt};
+  Given<T> given{*value, job.where(key)};
+  if (const auto place = job.places.find(key); place != job.places.end())
+    given.command_line = place->second.command_line;
   if (const auto found = job.replaced.find(key); found != job.replaced.end())
     given.replaced = found->second.text + " (" + found->second.where + ")";
   return given;
@@ -126,6 +124,13 @@ OptionValues merged_options(const Job& job, const std::string& strategy, const S
   return options;
 }
 
+// A choice that names a variant of the job is the variant's strategy, with the choice's options over the variant's.
+StrategyChoice of_variant(const Job::Variant& variant, const StrategyChoice& choice) {
+  StrategyChoice of{variant.plugin, variant.options, variant.where};
+  for (const auto& [key, value] : choice.options) of.options.insert_or_assign(key, value);
+  return of;
+}
+
 }  // namespace
 
 StrategyChoice chosen_strategy(const Job& job) {
@@ -162,6 +167,12 @@ void predict(const Job& job, const Model& model, const Plan& plan, int optimizer
 }
 
 PlannedStrategy plan_strategy(const Job& job, const Model& model, const StrategyChoice& choice, int optimizer_states) {
+  for (const Job::Variant& variant : job.strategy.variants) {
+    if (variant.name != choice.plugin || variant.plugin == choice.plugin) continue;
+    PlannedStrategy planned = plan_strategy(job, model, of_variant(variant, choice), optimizer_states);
+    planned.variant = variant.name;
+    return planned;
+  }
   PlannedStrategy planned;
   const auto found = plugin::find(choice.plugin, plugin::search_folders(job.plugins.path), choice.where);
   const plugin::Strategy strategy = plugin::Strategy::load(

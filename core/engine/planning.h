@@ -33,6 +33,7 @@ struct KeptUnit {
 
 struct PlannedStrategy {
   std::string name, version, file, summary;
+  std::string variant;  // of the job, that was chosen by its name; empty: none was
   Plan plan;
   TrafficByOp traffic;           // of one declared step, bytes received per rank
   MemoryPeak peak;               // predicted, of the declared step
@@ -41,11 +42,19 @@ struct PlannedStrategy {
   std::vector<std::string> log;  // what the plugin logged while deciding, "warn: …"
 };
 
+// Throws Error(config) for a mesh that this build cannot run, or that another launcher has started.
+void check_mesh(const Job& job);
+
+// Throws Error(config) at the job's own place for a variant that has an installed strategy's name, and for a table
+// [strategy.options.NAME] of a strategy that is neither installed nor named in the job.
+void check_names(const Job& job);
+
 // job.strategy's own choice: plugin and options, at the place where the job names it.
 StrategyChoice chosen_strategy(const Job& job);
 
-// Finds and loads the plugin, asks it, resolves the user's overrides and predicts. Does not check the budget. Throws
-// Error (config, plugin, plan). `optimizer_states`: state tensors per parameter of the optimizer that will run.
+// Finds and loads the plugin (of the variant, where `choice` names one), asks it, resolves the user's overrides and
+// predicts. Does not check the budget. Throws Error (config, plugin, plan). `optimizer_states`: state tensors per
+// parameter of the optimizer that will run.
 PlannedStrategy plan_strategy(const Job& job, const Model& model, const StrategyChoice& choice, int optimizer_states);
 
 // State tensors per parameter of the job's built-in optimizer: adamw 2, sgd 0 or 1; "program" counts as 0 here.

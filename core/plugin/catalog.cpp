@@ -87,6 +87,15 @@ Found find(const std::string& plugin, const std::vector<SearchFolder>& folders, 
                            : fmt::format("did you mean \"{}\"?", near));
 }
 
+std::vector<std::string> installed_names(const std::vector<SearchFolder>& folders) {
+  std::vector<std::string> names;
+  for (const SearchFolder& folder : folders)
+    for (std::string& name : stems(folder.path)) names.push_back(std::move(name));
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return names;
+}
+
 const char* name(Listed::State state) {
   switch (state) {
     case Listed::State::usable: return "usable";

@@ -44,6 +44,9 @@ struct Listed {
   std::string reason;  // refused: what is wrong with it; shadowed: the file that wins
 };
 
+// The names that the folders hold a file for, sorted, each once. Looks into no file.
+std::vector<std::string> installed_names(const std::vector<SearchFolder>& folders);
+
 const char* name(Listed::State state);  // "usable", "shadowed", "refused"
 
 // Every *.so of the folders, in search order, then by name.

@@ -101,7 +101,7 @@ std::pair<T, Origin> decide(T core_default, const std::optional<T>& answer, cons
                             const std::string& reason, const std::optional<Given<T>>& user) {
   Voices<T> voices(core_default);
   voices.plugin(answer, plugin, reason);
-  if (user) voices.user(*user, user->where.starts_with("--") ? Origin::By::command_line : Origin::By::job);
+  if (user) voices.user(*user, user->command_line ? Origin::By::command_line : Origin::By::job);
   return {voices.value(), voices.origin()};
 }
 
@@ -120,10 +120,12 @@ AfterForward resolve_shrink(AfterForward value, int shards, const std::string& u
   if (value.ranks == shards) return AfterForward::free();
   if (value.ranks < 1 || shards % value.ranks != 0)
     throw Error(ErrorCode::plan,
-                fmt::format("after_forward = {} of unit \"{}\" does not divide its shard group of {} ranks",
-                            value.ranks, unit, shards),
+                fmt::format("after_forward = {} of unit \"{}\" does not divide its shard group of {} {}", value.ranks,
+                            unit, shards, shards == 1 ? "rank" : "ranks"),
                 who(origin),
-                fmt::format("use \"free\", \"keep\" or one of {}", base::list_text(base::divisors(shards))));
+                shards == 1
+                    ? "use \"free\" or \"keep\""
+                    : fmt::format("use \"free\", \"keep\" or one of {}", base::list_text(base::divisors(shards))));
   return value;
 }
 

@@ -17,7 +17,7 @@
 
 namespace reshard {
 
-// The user's side. Places that begin with "--" are the command line's.
+// The user's side. Each value says itself whether the job file or the command line gave it.
 struct UserWord {
   std::span<const UnitOverride> units{};
   std::optional<Given<int>> shard_over{};  // 0 = all ranks

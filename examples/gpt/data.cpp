@@ -28,7 +28,7 @@ constexpr uint64_t kTrainingStream = 1;
 
 }  // namespace
 
-Text::Text(const std::string& path, const std::string& where, Needs needs) : path_(path), seed_(needs.seed) {
+Text::Text(const std::string& path, const std::string& where, Needs needs) : path_(path), needs_(needs) {
   std::error_code failure;
   const fs::file_status status = fs::status(path, failure);
   if (status.type() == fs::file_type::not_found) {
@@ -46,10 +46,10 @@ Text::Text(const std::string& path, const std::string& where, Needs needs) : pat
       read_file(path, false);
     }
   } catch (const fs::filesystem_error& error) {
-    throw Error(ErrorCode::io, fmt::format("\"{}\" cannot be read: {}", error.path1().string(), error.code().message()),
-                where);
+    throw Error(ErrorCode::data,
+                fmt::format("\"{}\" cannot be read: {}", error.path1().string(), error.code().message()), where);
   } catch (const std::system_error& error) {
-    throw Error(ErrorCode::io, fmt::format("\"{}\" cannot be read: {}", path, error.code().message()), where);
+    throw Error(ErrorCode::data, fmt::format("\"{}\" cannot be read: {}", path, error.code().message()), where);
   }
   if (bytes_.empty()) {
     throw Error(ErrorCode::data, fmt::format("\"{}\" holds no text", path), where, "name a file or folder of text");
@@ -101,10 +101,14 @@ void Text::copy(int64_t from, std::span<int32_t> out) const {
 }
 
 void Text::training(int64_t step, int64_t number, std::span<int32_t> out) const {
+  const int64_t rank = number / (needs_.batch / needs_.ranks);
+  const int64_t part = training_ / needs_.ranks;
+  const int64_t begin = rank * part;
+  const int64_t end = rank + 1 == needs_.ranks ? training_ : begin + part;
   const uint64_t bits =
-      random_bits(mix(seed_) + kTrainingStream, static_cast<uint64_t>(step), static_cast<uint64_t>(number));
-  const uint64_t places = static_cast<uint64_t>(training_) - out.size() + 1;
-  copy(static_cast<int64_t>(bits % places), out);
+      random_bits(mix(needs_.seed) + kTrainingStream, static_cast<uint64_t>(step), static_cast<uint64_t>(number));
+  const uint64_t places = static_cast<uint64_t>(end - begin) - out.size() + 1;
+  copy(begin + static_cast<int64_t>(bits % places), out);
 }
 
 void Text::validation(int64_t number, int64_t count, std::span<int32_t> out) const {

@@ -1,8 +1,7 @@
 #pragma once
 
 // Where training tokens come from: bytes of text files, or a table of tokens in a .safetensors file. A sequence is a
-// pure function of (seed, step, its number in the global batch): which rank reads it, and in which micro-batch, plays
-// no part.
+// pure function of (seed, ranks, step, its number in the global batch): strategy and micro-batches play no part.
 //
 // Thread rules: a source does not change after it is made; ranks share it. Errors are Error(data).
 
@@ -20,8 +19,8 @@ class TokenSource {
  public:
   virtual ~TokenSource() = default;
 
-  // Sequence `number` of the global batch of `step`: out.size() tokens, one more than the network reads at a time
-  // (inputs are all but the last, targets all but the first).
+  // Sequence `number` of the global batch of `step`, whose sequences are dealt out rank after rank: out.size() tokens,
+  // one more than the network reads at a time (inputs are all but the last, targets all but the first).
   virtual void training(int64_t step, int64_t number, std::span<int32_t> out) const = 0;
 
   // Sequence `number` of `count` that are evaluated, always the same ones. REQUIRES: has_validation().
@@ -30,13 +29,18 @@ class TokenSource {
 };
 
 // Bytes as tokens. A folder is read whole, recursively, in the order of its paths; links to folders are not followed,
-// and files with a zero byte in their first 8 KiB are taken for binary and left out. The last tenth is for validation.
+// and files with a zero byte in their first 8 KiB are taken for binary and left out. The last tenth is for validation;
+// what is before it is cut into one contiguous part per rank, from which that rank draws:
+//
+//   | rank 0's part | rank 1's part | … | the last rank's, and the remainder | validation |
 class Text final : public TokenSource {
  public:
-  // `length`: tokens of a sequence, the extra one included. `where`: what errors call the place of the path.
+  // `length`: tokens of a sequence, the extra one included. `batch`: sequences of a step over all ranks, a multiple of
+  // `ranks`. `where`: what errors call the place of the path.
   struct Needs {
     int64_t length;
     int ranks;
+    int64_t batch;
     uint64_t seed;
   };
   Text(const std::string& path, const std::string& where, Needs needs);
@@ -59,7 +63,7 @@ class Text final : public TokenSource {
   void copy(int64_t from, std::span<int32_t> out) const;
 
   std::string path_;
-  uint64_t seed_;
+  Needs needs_;
   std::string bytes_;
   int64_t files_ = 0;
   int64_t training_ = 0;  // bytes before the validation part

@@ -30,10 +30,6 @@ std::vector<int> divisors(int n) {
   return all;
 }
 
-int ranks_of(const Job& job) {
-  return std::max(1, job.mesh.ranks);
-}
-
 // The place of the key that the user gave; of two that do not fit, the first one that was.
 std::string where(const Job& job, const std::string& key, const std::string& other) {
   const std::string place = job.where(key);
@@ -62,7 +58,7 @@ void Program::declare(reshard::Tables& tables) {
 }
 
 std::vector<Program::Flag> Program::flags() {
-  return {{"--data", "PATH", "a file or folder of text, instead of data.path", &data_},
+  return {{"--data", "PATH", "a file or folder of text, instead of data.path", &data_, "data.path"},
           {"--from", "FILE", "initial parameters: a .safetensors file with GPT-2's names", &from_},
           {"--tokens", "FILE",
            "a .safetensors file with \"tokens\" int32 [steps, batch, sequence + 1], instead of text", &tokens_}};
@@ -79,6 +75,10 @@ void Program::check_shape(const Job& job) const {
     throw Error(ErrorCode::config, "units = \"split\" needs tied = false: a tied matrix is in both units",
                 where(job, "model.units", "model.tied"), "set tied = false, or units = \"root\"");
   }
+  if (tokens_.empty() && shape_.vocabulary < kByteTokens) {
+    throw Error(ErrorCode::config, fmt::format("vocabulary = {} is too small for bytes of text", shape_.vocabulary),
+                job.where("model.vocabulary"), "set it to 256");
+  }
 }
 
 // All in 64 bits and fp64, before anything is computed from the sizes.
@@ -93,7 +93,7 @@ void Program::check_size(const Job& job, int64_t sequences) const {
 }
 
 Batch Program::micro_batch_of(const Job& job) const {
-  const int64_t parts = int64_t{ranks_of(job)} * job.train.microbatches;
+  const int64_t parts = int64_t{job.rank_count()} * job.train.microbatches;
   if (job.train.global_batch % parts != 0)
     throw std::logic_error("a job whose batch does not divide is refused before");
   const int64_t sequences = job.train.global_batch / parts;
@@ -102,22 +102,35 @@ Batch Program::micro_batch_of(const Job& job) const {
 }
 
 void Program::open_text(const Job& job) {
-  if (shape_.vocabulary < kByteTokens) {
-    throw Error(ErrorCode::config, fmt::format("vocabulary = {} is too small for bytes of text", shape_.vocabulary),
-                job.where("model.vocabulary"), "set it to 256");
-  }
-  if (!data_.empty()) path_ = data_;
-  std::string place = data_.empty() ? job.where("data.path") : "--data";
+  std::string place = job.where("data.path");
   if (place == "default") place = "data.path, as it is by default";
-  auto text = std::make_unique<const Text>(
-      path_, place, Text::Needs{.length = shape_.sequence + 1, .ranks = ranks_of(job), .seed = job.train.seed});
+  auto text = std::make_unique<const Text>(path_, place,
+                                           Text::Needs{.length = shape_.sequence + 1,
+                                                       .ranks = job.rank_count(),
+                                                       .batch = job.train.global_batch,
+                                                       .seed = job.train.seed});
   setup_.prompt = text->prompt(std::min<int64_t>(kPromptBytes, shape_.sequence));
   facts_.emplace_back("data", fmt::format("{}: {} in {} file{}", path_, reshard::base::bytes_text(text->bytes()),
                                           reshard::base::count_text(text->files()), text->files() == 1 ? "" : "s"));
   setup_.tokens = std::move(text);
 }
 
-void Program::open_files(const Job& job) {
+reshard::Model Program::model(const Job& job, const reshard::Tables&) {
+  check_shape(job);
+  setup_.shape = shape_;
+  setup_.batch = micro_batch_of(job);
+  setup_.seed = job.train.seed;
+  setup_.units = declare_units(shape_, units_ == "split" ? Placement::split : Placement::root, setup_.batch);
+  const Workspace workspace(shape_, setup_.batch, nullptr);
+  setup_.units.model.hold_bytes(workspace.floats * static_cast<int64_t>(sizeof(float)));
+
+  facts_ = {{"model", fmt::format("GPT-2, {} layers, width {}, {} heads, {} tokens, {} head", shape_.layers,
+                                  shape_.width, shape_.heads, shape_.sequence, shape_.tied ? "tied" : "untied")},
+            {"parameters", reshard::base::count_text(setup_.units.model.parameter_count())}};
+  return setup_.units.model;
+}
+
+void Program::open(const Job& job) {
   setup_.prompt.clear();
   if (tokens_.empty()) {
     open_text(job);
@@ -134,22 +147,6 @@ void Program::open_files(const Job& job) {
     check_parameters(*setup_.parameters, setup_.units.model);
     facts_.emplace_back("initial parameters", from_);
   }
-}
-
-reshard::Model Program::model(const Job& job, const reshard::Tables&) {
-  check_shape(job);
-  setup_.shape = shape_;
-  setup_.batch = micro_batch_of(job);
-  setup_.seed = job.train.seed;
-  setup_.units = declare_units(shape_, units_ == "split" ? Placement::split : Placement::root, setup_.batch);
-  const Workspace workspace(shape_, setup_.batch, nullptr);
-  setup_.units.model.hold_bytes(workspace.floats * static_cast<int64_t>(sizeof(float)));
-
-  facts_ = {{"model", fmt::format("GPT-2, {} layers, width {}, {} heads, {} tokens, {} head", shape_.layers,
-                                  shape_.width, shape_.heads, shape_.sequence, shape_.tied ? "tied" : "untied")},
-            {"parameters", reshard::base::count_text(setup_.units.model.parameter_count())}};
-  open_files(job);
-  return setup_.units.model;
 }
 
 std::unique_ptr<reshard::Trainer> Program::trainer(const Job&, reshard::Runtime& runtime) {

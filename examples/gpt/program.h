@@ -23,6 +23,7 @@ class Program final : public reshard::Program {
   void declare(reshard::Tables& tables) override;
   std::vector<Flag> flags() override;
   reshard::Model model(const reshard::Job& job, const reshard::Tables& tables) override;
+  void open(const reshard::Job& job) override;
   std::unique_ptr<reshard::Trainer> trainer(const reshard::Job& job, reshard::Runtime& runtime) override;
   int64_t samples_per_step(const reshard::Job& job) const override;
   std::vector<std::pair<std::string, std::string>> facts() const override;
@@ -31,7 +32,6 @@ class Program final : public reshard::Program {
   void check_shape(const reshard::Job& job) const;
   void check_size(const reshard::Job& job, int64_t sequences) const;
   Batch micro_batch_of(const reshard::Job& job) const;
-  void open_files(const reshard::Job& job);
   void open_text(const reshard::Job& job);
 
   Shape shape_;

@@ -96,7 +96,7 @@ struct Mlp : Program {
     table.key("layers", &mlp.layers, {.min = 1, .max = 1000}).key("width", &mlp.width, {.min = 2, .max = 4096});
   }
   Model model(const Job& job, const Tables&) override {
-    mlp.batch = job.train.global_batch / (int64_t{std::max(1, job.mesh.ranks)} * job.train.microbatches);
+    mlp.batch = job.train.global_batch / (int64_t{job.rank_count()} * job.train.microbatches);
     const int64_t width = mlp.width, saved = width * mlp.batch * 4;
     Model perceptron({.name = "head", .parameters = {{"head.weight", {width, 1}}, {"head.bias", {1}, false}}});
     for (int l = 0; l < mlp.layers; ++l) {

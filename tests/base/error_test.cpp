@@ -40,11 +40,12 @@ TEST(Error, NamesEveryCodeOnceAndNeverExitsWithSuccess) {
     EXPECT_NE(exit_code(code), 0) << name(code);
   }
   EXPECT_EQ(names.count("unknown"), 0U);
-  EXPECT_EQ(exit_code(ErrorCode::config), 2);
-  EXPECT_EQ(exit_code(ErrorCode::model), 2);
-  EXPECT_EQ(exit_code(ErrorCode::data), 2);
+  for (const ErrorCode input :
+       {ErrorCode::config, ErrorCode::plugin, ErrorCode::plan, ErrorCode::budget, ErrorCode::model, ErrorCode::data})
+    EXPECT_EQ(exit_code(input), 2) << name(input);
+  for (const ErrorCode run : {ErrorCode::io, ErrorCode::communication, ErrorCode::rank_failed, ErrorCode::numeric})
+    EXPECT_EQ(exit_code(run), 1) << name(run);
   EXPECT_EQ(exit_code(ErrorCode::interrupted), 130);
-  EXPECT_EQ(exit_code(ErrorCode::rank_failed), 1);
 }
 
 TEST(Check, StopsWithThePlaceTheConditionAndTheReason) {

@@ -242,7 +242,8 @@ options
   --version   show the version
 
 toy COMMAND --help shows a command's options.
-Exit codes: 0 done, 1 failed, 2 the input must be mended, 130 interrupted.
+Exit codes: 0 done; 1 the run failed; 2 the input must be mended (command line, job, plugin, plan, budget,
+model or data); 130 stopped by SIGINT or SIGTERM.
 
 examples
   bin/toy train toy.toml

@@ -1,5 +1,7 @@
 // Comparing strategies: the bits that are promised are there, also in the library call; and two finished runs.
 
+#include <atomic>
+
 #include <gtest/gtest.h>
 
 #include "reshard/compare.h"
@@ -111,6 +113,33 @@ TEST(Compare, TwoFinishedRunsAreUnpaired) {
   EXPECT_FALSE(out.at("paired"));
   EXPECT_EQ(out.at("runs").size(), 2U);
   EXPECT_NE(out.at("losses").get<std::string>().find("first at step 1"), std::string::npos) << out;
+  EXPECT_EQ(out.at("settings_that_differ"), (json{{"optimizer.lr", {{"first", 0.01}, {"second", 0.5}}}}));
+  EXPECT_EQ(
+      out.at("learning_rates"),
+      "learning rates: differ first at step 0 (1.000e-02, 5.000e-01), so the losses after it are of two trainings");
+  for (const json& one : out["runs"]) {
+    EXPECT_EQ(one.at("reduces"), 36);  // 3 units × 2 micro-batches × 6 steps
+    EXPECT_EQ(one.at("all_reduces"), 0);
+  }
+
+  // A schedule ends with its run; options and units are settings, too.
+  const std::vector<std::string> cosine{"train", job, "--set", "optimizer.schedule.name=cosine", "--json"};
+  const auto trained = [&](const std::string& file, const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = cosine;
+    arguments.push_back(file);
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    EXPECT_EQ(run_app(toy, arguments).code, 0);
+  };
+  trained(a, {});
+  trained(b, {"--steps", "4", "--set", "strategy.options.zero3.prefetch_forward=2", "--unit", "b:reduce=last"});
+  const AppRun shorter = run_app(toy, {"compare", a, b, "--json", "-"});
+  const json differ = json::parse(shorter.out);
+  std::vector<std::string> keys;
+  for (const auto& [key, values] : differ.at("settings_that_differ").items()) keys.push_back(key);
+  EXPECT_EQ(keys,
+            (std::vector<std::string>{"strategy.options.zero3.prefetch_forward", "strategy.unit", "train.steps"}));
+  EXPECT_TRUE(differ.at("learning_rates").get<std::string>().starts_with("learning rates: differ first at step 1 ("));
+  EXPECT_NE(run_app(toy, {"compare", a, b}).out.find("\ntrain.steps "), std::string::npos);
 
   const AppRun none = run_app(toy, {"compare", a, job});
   EXPECT_EQ(none.code, 2);
@@ -129,7 +158,7 @@ TEST(Compare, IsALibraryCallToo) {
   options.arms = {{"first", {"zero3", {}, "test"}}, {"second", {"zero2", {}, "test"}}};
   options.blocks = 2;
   options.block_steps = 2;
-  int64_t told = 0;
+  std::atomic<int64_t> told = 0;
   options.progress = [&](int64_t done, int64_t total) {
     EXPECT_EQ(done, ++told);
     EXPECT_EQ(total, 16);
@@ -154,6 +183,21 @@ TEST(Compare, IsALibraryCallToo) {
     EXPECT_EQ(error.code(), ErrorCode::interrupted);
     EXPECT_STREQ(error.what(), "stopped after 1 of 16 steps (nothing is compared yet)");
   }
+  // Stopped in the second turn: the first one is told, and no parameters are compared.
+  told = 0;
+  options.stop = [&] { return told >= 10; };
+  const Comparison part = compare(job, model, options, training);
+  EXPECT_TRUE(part.stopped());
+  EXPECT_EQ(part.steps_done, 2);
+  EXPECT_EQ(part.arms[0].blocks, 1);
+  EXPECT_EQ(part.arms[0].seconds.size(), 1U);
+  EXPECT_TRUE(part.arms[0].identical);
+  EXPECT_EQ(part.arms[1].blocks, 0);
+  EXPECT_FALSE(part.parameters_identical);
+  // In its last step: nothing is missing.
+  told = 0;
+  options.stop = [&] { return told >= 15; };
+  EXPECT_FALSE(compare(job, model, options, training).stopped());
   options.arms.pop_back();
   EXPECT_THROW(compare(job, model, options, training), Error);
 }

@@ -32,7 +32,8 @@ struct TwoRounds {
         }
     measured.arms.resize(3);
     for (ArmMeasured& arm : measured.arms) {
-      arm.timed_steps = 2;
+      arm.blocks = 2;
+      arm.traffic.all_reduce = {2, 1024, 1.0, 0.5};
       arm.traffic.gather = {8, 4096, 1.0, 0.5};
       arm.peak.bytes[0] = 1024;
     }
@@ -88,10 +89,14 @@ TEST(CompareText, CostsPeaksAndBits) {
   run.measured.differing_parameter = "w";
   judge(run.reference, run.measured, run.comparison);
   EXPECT_EQ(costs_text(run.comparison, {100, "tokens"}, kPlain),
-            "per step    time     ratio to the first  tokens/s  exposed  gathers  reduces  bytes received   peak\n"
-            "north      1.5 s                      1        67   250 ms        4        0           2 KiB  1 KiB\n"
-            "south        1 s  0.750 (0.500 … 1.000)       100   250 ms        4        0           2 KiB  1 KiB\n"
-            "east      1.75 s  1.000 (0.500 … 1.500)        57   250 ms        4        0           2 KiB  1 KiB\n");
+            "per step    time     ratio to the first  tokens/s  exposed  gathers  reduces  all-reduces  bytes received "
+            "  peak\n"
+            "north      1.5 s                      1        67   250 ms        4        0            1         2.5 KiB "
+            " 1 KiB\n"
+            "south        1 s  0.750 (0.500 … 1.000)       100   250 ms        4        0            1         2.5 KiB "
+            " 1 KiB\n"
+            "east      1.75 s  1.000 (0.500 … 1.500)        57   250 ms        4        0            1         2.5 KiB "
+            " 1 KiB\n");
   EXPECT_EQ(bits_text(run.comparison, kPlain),
             "bits, against a run of north alone\n"
             "north       identical losses in the 2 steps before east's first turn\n"
@@ -123,6 +128,33 @@ TEST(CompareText, CostsPeaksAndBits) {
             "activations                          0 B    0 B\n"
             "all                                1 KiB  1 KiB\n"
             "predicted                            0 B    0 B\n");
+}
+
+// Stopped in the second round, after north's turn: what was not finished says nothing.
+TEST(CompareText, ARunThatWasStopped) {
+  TwoRounds run;
+  run.measured.steps.resize(4);
+  run.measured.arms[0].blocks = 1;
+  run.measured.arms[1].blocks = 1;
+  run.measured.arms[2].blocks = 0;
+  for (ArmMeasured& arm : run.measured.arms) arm.traffic = {{4, 2048, 1.0, 0.5}, {}, {}, {}, {}};
+  judge(run.reference, run.measured, run.comparison);
+  EXPECT_TRUE(run.comparison.stopped());
+  EXPECT_EQ(costs_text(run.comparison, {}, kPlain),
+            "per step  time     ratio to the first  exposed  gathers  reduces  all-reduces  bytes received   peak\n"
+            "north      2 s                      1   250 ms        4        0            0           2 KiB  1 KiB\n"
+            "south      1 s  0.500 (0.500 … 0.500)   250 ms        4        0            0           2 KiB  1 KiB\n"
+            "east         -                      -        -        -        -            -               -      -\n");
+  EXPECT_EQ(bits_text(run.comparison, kPlain),
+            "bits, against a run of north alone\n"
+            "north       identical losses in all 2 steps\n"
+            "south       identical losses in all 2 steps, as promised: it reduces at the same points\n"
+            "east        no turn was finished\n"
+            "parameters  not compared: the run was stopped before its end\n");
+  const Json json = to_json(run.comparison, {});
+  EXPECT_EQ(json.at("steps_done"), 4);
+  EXPECT_TRUE(json.at("stopped"));
+  EXPECT_FALSE(json.contains("parameters"));
 }
 
 TEST(Json, HexKeepsEveryBit) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "cli/explain_text.h"
+#include "cli/replaced.h"
 #include "tests/cli/planned.h"
 
 namespace reshard::cli {
@@ -60,13 +61,40 @@ TEST(ExplainText, EachValueIsCreditedToWhoDecidedIt) {
             "  --unit h.0:after_forward\n"
             "    h.0: after_forward = keep instead of \"free\" (job.toml:14:1)\n"
             "  job.toml:4:1\n"
-            "    the plan: shard_over = 2\n"
+            "    the plan: shard_over = 2 (all ranks)\n"
             "  plugin north: whole only while it is used\n"
             "    every unit: after_backward = free, prefetch_forward = 1, prefetch_backward = 1\n"
             "    h.0: reduce = each\n"
             "    h.1 and h.2: after_forward = free\n"
             "  core default\n"
+            "    the plan: all_reduce = each\n"
             "    h.1 and h.2: reduce = each\n");
+}
+
+// The plan's own values have a voice whoever it is.
+TEST(ExplainText, TheWholePlansValuesAreCreditedToo) {
+  Plan plan = planned_strategy(1, 4).plan;
+  plan.shards = 2;
+  plan.shard_over_origin = plan.all_reduce_origin = by_plugin("two by two");
+  EXPECT_NE(
+      deciders_text(plan, kPlain).find("  plugin north: two by two\n    the plan: shard_over = 2, all_reduce = each\n"),
+      std::string::npos)
+      << deciders_text(plan, kPlain);
+  plan.shard_over_origin = plan.all_reduce_origin = {};
+  plan.shards = 4;
+  EXPECT_TRUE(deciders_text(plan, kPlain)
+                  .ends_with("  core default\n    the plan: shard_over = 4 (all ranks), all_reduce = each\n"))
+      << deciders_text(plan, kPlain);
+}
+
+TEST(ExplainText, WhatTheCommandLineReplaced) {
+  const std::vector<ReplacedValue> values{{"mesh.ranks", "4", "--ranks", "2", "job.toml:7:1"},
+                                          {"strategy.plugin", "\"zero2\"", "--strategy", "\"zero3\"", "job.toml:2:1"}};
+  EXPECT_EQ(replaced_text(values, kPlain),
+            "replaced on the command line\n"
+            "  mesh.ranks = 4 (--ranks); job.toml:7:1 said 2\n"
+            "  strategy.plugin = \"zero2\" (--strategy); job.toml:2:1 said \"zero3\"\n");
+  EXPECT_EQ(replaced_text({}, kPlain), "");
 }
 
 TEST(ExplainText, StepAndPeak) {
@@ -102,7 +130,7 @@ TEST(ExplainText, TheBudgetsVerdict) {
   Job job;
   EXPECT_EQ(budget_text(job, planned), "");
   job.memory.budget = 8192;
-  job.places["memory.budget"] = "job.toml:40:1";
+  job.places["memory.budget"] = {"job.toml:40:1"};
   EXPECT_EQ(budget_text(job, planned), "  budget 8 KiB per rank (job.toml:40:1): 2.25 KiB to spare\n");
   job.memory.budget = 4096;
   EXPECT_EQ(budget_text(job, planned), "  budget 4 KiB per rank (job.toml:40:1): 1.75 KiB too little\n");

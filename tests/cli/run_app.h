@@ -62,6 +62,21 @@ inline std::string text_of(const std::string& file) {
   return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
 }
 
+inline std::vector<std::string> lines(const std::string& text) {
+  std::vector<std::string> out;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    out.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  return out;
+}
+
+inline void expect_failure(const AppRun& run, int code, const std::string& err) {
+  EXPECT_EQ(run.code, code);
+  EXPECT_EQ(run.err, err);
+}
+
 inline nlohmann::json json_of(const std::string& file) {
   return nlohmann::json::parse(text_of(file));
 }

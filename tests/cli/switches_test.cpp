@@ -52,7 +52,7 @@ TEST(Switches, ABudgetHoldsForEveryPlan) {
   const std::string budget = "memory.budget=" + std::to_string(first);
   const AppRun train = run_app(toy, {"train", job, "--set", budget});
   const AppRun explain = run_app(toy, {"explain", job, "--set", budget, "--json", folder.file("over.json")});
-  EXPECT_EQ(explain.code, 1);
+  EXPECT_EQ(explain.code, 2);
   EXPECT_EQ(explain.err, train.err);
   EXPECT_TRUE(explain.err.starts_with("toy: --set memory.budget: strategy ")) << explain.err;
   EXPECT_EQ(explain.err.find("strategy zero3 "), std::string::npos) << explain.err;
@@ -68,7 +68,7 @@ TEST(Switches, AStrategyThatIsNotThereFailsInExplainToo) {
   const Folder folder;
   const std::string job = folder.write("job.toml", job_text("[[strategy.switch]]\nat_step = 2\nplugin = \"zero9\"\n"));
   const AppRun explain = run_app(toy, {"explain", job});
-  EXPECT_EQ(explain.code, 1);
+  EXPECT_EQ(explain.code, 2);
   EXPECT_EQ(explain.err, run_app(toy, {"train", job}).err);
   EXPECT_TRUE(explain.err.starts_with("toy: " + job + ":3:1: there is no strategy \"zero9\"; tried ")) << explain.err;
 }

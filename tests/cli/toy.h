@@ -70,7 +70,7 @@ class ToyTrainer : public Trainer {
 
 class Toy : public Program {
  public:
-  std::string failure;  // "", "fill", "throw", "error", "unknown", "validation"
+  std::string failure;  // "", "open", "fill", "throw", "error", "unknown", "validation"
   std::string data;     // a flag of the toy's own
   int64_t depth = 2;    // of its table
 
@@ -81,12 +81,15 @@ class Toy : public Program {
   void declare(Tables& tables) override {
     tables.emplace_back("model", "The toy.").key("depth", &depth, {.doc = "2", .min = 2, .max = 2});
   }
-  std::vector<Flag> flags() override { return {{"--data", "PATH", "what it reads", &data}}; }
+  std::vector<Flag> flags() override { return {{"--data", "PATH", "what it reads", &data, ""}}; }
   Model model(const Job&, const Tables&) override {
     Model model({.name = "all", .parameters = {{"a", {kToyElements}}}});
     for (const char* block : {"b", "c"})
       model.add({.name = block, .parameters = {{std::string(block) + ".w", {10, kToyElements / 10}}}});
     return model;
+  }
+  void open(const Job&) override {
+    if (failure == "open") throw Error(ErrorCode::data, "the toy has no data", "", "give it some");
   }
   std::unique_ptr<Trainer> trainer(const Job&, Runtime&) override { return std::make_unique<ToyTrainer>(failure); }
   std::vector<std::pair<std::string, std::string>> facts() const override { return {{"model", "three numbers"}}; }

@@ -76,10 +76,9 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"[mesh]\ntimeout = true\n", "job.toml:2:1: mesh.timeout must be a number, not true"},
         Case{"[strategy]\nplugin = 3\n", "job.toml:2:1: strategy.plugin must be a string, not 3 (write it in quotes)"},
         Case{"[strategy]\nshard_over = true\n", "job.toml:2:1: strategy.shard_over must be an integer, not true"},
-        Case{
-            "[memory]\nbudget = \"2 gigs\"\n",
-            R"(job.toml:2:1: memory.budget must be a number of bytes, such as "2 GiB" or 1048576, not the )"
-            R"(string "2 gigs")"},
+        Case{"[memory]\nbudget = \"2 gigs\"\n",
+             R"(job.toml:2:1: memory.budget must be a number of bytes, such as "2 GiB" or 1048576, not the )"
+             R"(string "2 gigs")"},
         Case{"[memory]\nbudget = 1.5\n",
              R"(job.toml:2:1: memory.budget must be a number of bytes, such as "2 GiB" or 1048576, not 1.5)"},
         Case{"[optimizer]\nbetas = 0.9\n", "job.toml:2:1: optimizer.betas must be a list of 2 numbers, not 0.9"},
@@ -183,7 +182,8 @@ INSTANTIATE_TEST_SUITE_P(
              "job.toml:1:24: strategy.options.acme.inner must be a value or a list, not a table (a plugin's options "
              "are plain values)"},
         Case{"[[strategy.variant]]\nplugin = \"acme\"\n",
-             "job.toml:1:1: a [[strategy.variant]] entry has no name (write name = …: what --strategies calls it)"},
+             "job.toml:1:1: a [[strategy.variant]] entry has no name (write name = …: what --strategy and --strategies "
+             "call it)"},
         Case{"[[strategy.variant]]\nname = \"a\"\nplugin = \"b\"\n[[strategy.variant]]\nname = \"a\"\nplugin = \"c\"\n",
              R"(job.toml:4:1: two variants have the name "a" (the other one is at job.toml:1:1))"},
         Case{"[[strategy.variant]]\nname = \"a\"\noption = {}\n",

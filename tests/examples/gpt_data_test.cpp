@@ -178,7 +178,7 @@ TEST_F(Files, ReadsAFolderInOrderWithoutBinaries) {
   write("text/c", "");
   write("text/b/one.txt", std::string(9000, 'o') + std::string("\0", 1));  // past the part that is looked at
   fs::create_directory_symlink(folder_ / "text", folder_ / "text/again");
-  const Text text((folder_ / "text").string(), "data.path", {.length = 2, .ranks = 1, .seed = 1});
+  const Text text((folder_ / "text").string(), "data.path", {.length = 2, .ranks = 1, .batch = 1, .seed = 1});
   EXPECT_EQ(text.files(), 3);
   EXPECT_EQ(text.bytes(), 9005);
   EXPECT_EQ(text.training_bytes(), 9005 - 900);
@@ -190,7 +190,8 @@ TEST_F(Files, ReadsAFolderInOrderWithoutBinaries) {
 
 TEST_F(Files, SaysWhatIsWrongWithText) {
   const auto open = [&](const std::string& path, int ranks = 2) {
-    return error_of([&] { const Text text(path, "job.toml:9:1", {.length = 11, .ranks = ranks, .seed = 1}); });
+    return error_of(
+        [&] { const Text text(path, "job.toml:9:1", {.length = 11, .ranks = ranks, .batch = ranks, .seed = 1}); });
   };
   const std::string missing = (folder_ / "none").string();
   EXPECT_EQ(open(missing), "job.toml:9:1: \"" + missing + "\" does not exist (name a file or folder of text)");
@@ -218,40 +219,48 @@ TEST_F(Files, SaysWhatIsWrongWithText) {
                 "and the last tenth, for validation, one more (name more text, or lower mesh.ranks or model.sequence)");
 }
 
-// Every place of the training part can be drawn, none of the validation part; and the same place for the same numbers.
-TEST_F(Files, DrawsTrainingSequencesByNumber) {
+// Each rank draws from a part of its own, from every place of it and from none outside; together the parts are all of
+// the training text. The same numbers give the same place, another seed others.
+TEST_F(Files, RanksDrawFromPartsOfTheirOwn) {
   std::string bytes;
-  for (int i = 0; i < 40; ++i) bytes.push_back(static_cast<char>(i));
+  for (int i = 0; i < 41; ++i) bytes.push_back(static_cast<char>(i));
   const std::string path = write("counted.txt", bytes);
-  const Text text(path, "data.path", {.length = 4, .ranks = 1, .seed = 5});
-  const Text other(path, "data.path", {.length = 4, .ranks = 4, .seed = 5});
-  const Text seeded(path, "data.path", {.length = 4, .ranks = 1, .seed = 6});
-  std::vector<bool> seen(40, false);
-  int differ = 0;
-  for (int64_t step = 0; step < 40; ++step) {
-    for (int64_t number = 0; number < 20; ++number) {
-      std::vector<int32_t> a(4), b(4), c(4);
-      text.training(step, number, a);
-      other.training(step, number, b);
-      seeded.training(step, number, c);
-      EXPECT_EQ(a, b);
-      differ += a == c ? 0 : 1;
-      for (int32_t k = 1; k < 4; ++k) EXPECT_EQ(a[static_cast<size_t>(k)], a[0] + k);
-      seen[static_cast<size_t>(a[0])] = true;
+  for (const int ranks : {1, 2, 3}) {
+    const int64_t batch = 2 * ranks, part = 37 / ranks;  // 37 training bytes
+    const Text text(path, "data.path", {.length = 4, .ranks = ranks, .batch = batch, .seed = 5});
+    const Text again(path, "data.path", {.length = 4, .ranks = ranks, .batch = batch, .seed = 5});
+    const Text seeded(path, "data.path", {.length = 4, .ranks = ranks, .batch = batch, .seed = 6});
+    std::vector<std::vector<bool>> seen(static_cast<size_t>(ranks), std::vector<bool>(41, false));
+    int differ = 0;
+    for (int64_t step = 0; step < 400; ++step) {
+      for (int64_t number = 0; number < batch; ++number) {
+        std::vector<int32_t> a(4), b(4), c(4);
+        text.training(step, number, a);
+        again.training(step, number, b);
+        seeded.training(step, number, c);
+        EXPECT_EQ(a, b);
+        differ += a == c ? 0 : 1;
+        for (int32_t k = 1; k < 4; ++k) EXPECT_EQ(a[static_cast<size_t>(k)], a[0] + k);
+        seen[static_cast<size_t>(number / 2)][static_cast<size_t>(a[0])] = true;
+      }
     }
+    EXPECT_GT(differ, 700);
+    for (int64_t rank = 0; rank < ranks; ++rank) {
+      const int64_t end = rank + 1 == ranks ? 37 : (rank + 1) * part;
+      std::vector<bool> wanted(41, false);
+      for (int64_t place = rank * part; place + 4 <= end; ++place) wanted[static_cast<size_t>(place)] = true;
+      EXPECT_EQ(seen[static_cast<size_t>(rank)], wanted) << "rank " << rank << " of " << ranks;
+    }
+    std::vector<int32_t> first(4);
+    text.validation(0, 1, first);
+    EXPECT_EQ(first[0], 37);
   }
-  EXPECT_EQ(std::count(seen.begin(), seen.begin() + 33, true), 33);  // 36 training bytes: places 0 to 32
-  EXPECT_EQ(std::count(seen.begin() + 33, seen.end(), true), 0);
-  EXPECT_GT(differ, 700);
-  std::vector<int32_t> first(4), last(4);
-  text.validation(0, 1, first);
-  EXPECT_EQ(first[0], 36);
 }
 
 TEST_F(Files, SpreadsValidationSequences) {
   std::string bytes(1000, 'x');
   for (size_t i = 0; i < 100; ++i) bytes[900 + i] = static_cast<char>(i);
-  const Text text(write("text.txt", bytes), "data.path", {.length = 10, .ranks = 1, .seed = 1});
+  const Text text(write("text.txt", bytes), "data.path", {.length = 10, .ranks = 1, .batch = 1, .seed = 1});
   std::vector<int32_t> row(10);
   for (int64_t i = 0; i < 10; ++i) {
     text.validation(i, 10, row);

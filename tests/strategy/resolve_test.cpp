@@ -181,7 +181,7 @@ TEST(Resolve, TheWholePlansValuesFollowTheSameOrder) {
   EXPECT_EQ(plan.shard_over_origin.replaced, "2 (plugin p)");
   plan = resolve(
       model(), 8, "p", answers,
-      {.all_reduce = Given<AllReduce>{AllReduce::each, "--set strategy.all_reduce", "\"last\" (job.toml:8:1)"}});
+      {.all_reduce = Given<AllReduce>{AllReduce::each, "--set strategy.all_reduce", "\"last\" (job.toml:8:1)", true}});
   EXPECT_EQ(plan.all_reduce, AllReduce::each);
   EXPECT_EQ(plan.all_reduce_origin.by, Origin::By::command_line);
   EXPECT_EQ(plan.all_reduce_origin.replaced, "\"last\" (job.toml:8:1)");

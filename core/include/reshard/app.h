@@ -64,12 +64,17 @@ class Program {
     std::string value;  // "FILE"
     std::string doc;
     std::string* target;
+    std::string key = {};  // a text key that the flag replaces, as --set would: "data.path"; empty: none
   };
   virtual std::vector<Flag> flags() { return {}; }
 
-  // Checks what crosses tables, opens data, and declares the model. Called once per job, before any rank starts.
-  // Throws Error (config with the key's place, data, model).
+  // Checks what crosses tables, and declares the model. Called once per job, before any rank starts; `explain` calls
+  // it too, so data is not opened here. Throws Error (config with the key's place, model).
   virtual Model model(const Job& job, const Tables& tables) = 0;
+
+  // Opens what training reads: data, parameter files. Called after model(), once the plan is accepted, before any rank
+  // starts; never by `explain`. Throws Error (config with the key's place, data).
+  virtual void open(const Job& job) { (void)job; }
 
   // The program's own optimizer, for `[optimizer] name = "program"` only: called for the plan, and once per rank and
   // run, on the rank's thread: for several ranks at the same time.
@@ -84,7 +89,7 @@ class Program {
   // Work of one step over all ranks, for rates (tokens); 0 = not shown.
   virtual int64_t samples_per_step(const Job& job) const = 0;
 
-  // Lines about the model and the data for the start-up table: {"parameters", "10.8 M"}.
+  // Lines about the model and the data for the start-up table: {"parameters", "10.8 M"}. Called after open().
   virtual std::vector<std::pair<std::string, std::string>> facts() const { return {}; }
 };
 

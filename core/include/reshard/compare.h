@@ -38,8 +38,8 @@ struct CompareOptions {
   // Called by the first rank after each step: steps done and to do, both runs together. May be empty.
   std::function<void(int64_t done, int64_t total)> progress;
 
-  // Asked by every rank after each micro-batch; true ends all ranks after that step with Error(interrupted). May be
-  // empty.
+  // Asked by every rank after each micro-batch; true ends all ranks after that step. compare() then returns what the
+  // finished turns say, or throws Error(interrupted) when there is none yet. May be empty.
   std::function<bool()> stop;
 };
 
@@ -53,7 +53,8 @@ struct ArmResult {
   std::string same_plan_because;  // the line that made them so: "job.toml:14:1 (after_forward of h.0)"
   std::vector<std::string> log;   // what the plugin warned of while it decided: "warning: …"
 
-  std::vector<double> seconds;  // of the timed steps, in order; the slowest rank's
+  int blocks = 0;               // turns that were finished
+  std::vector<double> seconds;  // of their timed steps, in order; the slowest rank's
   double median_seconds = 0;
   double ratio = 1, ratio_low = 1, ratio_high = 1;  // to the first arm, block by block: median, least, most
   double seconds_exposed = 0;                       // of a timed step, the first rank's median
@@ -73,10 +74,12 @@ struct ArmResult {
 struct Comparison {
   int ranks = 1, microbatches = 1;
   int blocks = 0, block_steps = 0;
-  int64_t steps = 0;  // of each of the two runs
+  int64_t steps = 0;       // of each of the two runs
+  int64_t steps_done = 0;  // of the run with turns; less than `steps` where it was stopped
+  bool stopped() const { return steps_done < steps; }
   std::vector<ArmResult> arms;
 
-  // Parameters after the last step, against the reference run's.
+  // Parameters after the last step, against the reference run's; nothing is said of a stopped run's.
   bool parameters_promised = false;
   bool parameters_identical = false;
   double largest_difference = 0;    // relative to the parameter's largest absolute value

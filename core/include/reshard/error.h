@@ -26,7 +26,8 @@ enum class ErrorCode {
 // The word that stands in --json output: "config", "plugin", …
 const char* name(ErrorCode code);
 
-// 2 for config, model and data errors (mend the input), 130 for interrupted, 1 for the others.
+// 2 where the input must be mended: config, plugin, plan, budget, model, data. 130 for interrupted. 1 where a run
+// failed: io, communication, rank_failed, numeric.
 int exit_code(ErrorCode code);
 
 class Error : public std::runtime_error {

@@ -20,10 +20,11 @@
 namespace reshard {
 
 struct Job {
-  // `[[strategy.variant]]`: one more arm for `compare`.
+  // `[[strategy.variant]]`: a strategy with other options under a name of its own, for --strategies, --strategy,
+  // strategy.plugin and the switches. No variant of a variant.
   struct Variant {
-    std::string name;      // what --strategies calls it
-    std::string plugin;    // as Strategy::plugin
+    std::string name;      // no installed strategy's
+    std::string plugin;    // a name, or the absolute path of a .so
     OptionValues options;  // over those of [strategy.options.PLUGIN], key by key
     std::string where;
   };
@@ -37,7 +38,7 @@ struct Job {
   };
 
   struct Strategy {
-    std::string plugin;                           // a name, or the absolute path of a .so; empty = not given
+    std::string plugin;  // a name, a variant's too, or the absolute path of a .so; empty = not given
     std::optional<int> shard_over;                // ranks a unit is sharded over; 0 = all; absent = the plugin decides
     std::optional<AllReduce> all_reduce;          // when replicas exchange their shards; absent = the plugin decides
     std::map<std::string, OptionValues> options;  // by plugin name; unchecked until that plugin is loaded
@@ -115,6 +116,12 @@ struct Job {
     bool operator==(const Plugins&) const = default;
   };
 
+  // Where a value was given.
+  struct Place {
+    std::string where;          // "job.toml:14:1", "--set train.steps"
+    bool command_line = false;  // else the job file
+  };
+
   // A value of the job file that the command line replaced.
   struct Replaced {
     std::string text;   // as TOML: `"acme_mine"`, `4`
@@ -129,9 +136,12 @@ struct Job {
   Optimizer optimizer;
   Plugins plugins;
 
-  std::string file;                           // the job file's path as the user gave it; empty = filled in code
-  std::map<std::string, std::string> places;  // by key ("train.steps", the program's too): where a value was given
-  std::map<std::string, Replaced> replaced;   // by key: what the command line replaced
+  std::string file;                          // the job file's path as the user gave it; empty = filled in code
+  std::map<std::string, Place> places;       // by key ("train.steps", the program's too)
+  std::map<std::string, Replaced> replaced;  // by key: what the command line replaced
+
+  // The ranks of a run that no launcher started: mesh.ranks, 1 where that is 0.
+  int rank_count() const { return mesh.ranks > 0 ? mesh.ranks : 1; }
 
   // Where the value of a key came from: "job.toml:14:1", "--set train.steps", or "default".
   std::string where(std::string_view key) const;

@@ -18,6 +18,7 @@ struct Given {
   // Command line only: what it replaced of the job file, with its place: `"free" (job.toml:14:1)`. Of a unit's fields
   // this stays empty: which entry was beaten differs from unit to unit, and resolve sees it.
   std::optional<std::string> replaced{};
+  bool command_line = false;  // of values for the whole plan; a unit's field has its entry's
 
   bool operator==(const Given& other) const { return value == other.value; }  // the place is no part of the value
 };

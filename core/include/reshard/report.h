@@ -40,10 +40,24 @@ struct Traffic {
   double seconds = 0;          // running
   double seconds_exposed = 0;  // compute waited
   bool operator==(const Traffic&) const = default;
+  Traffic& operator+=(const Traffic& more) {
+    count += more.count;
+    bytes += more.bytes;
+    seconds += more.seconds;
+    seconds_exposed += more.seconds_exposed;
+    return *this;
+  }
 };
 
 struct TrafficByOp {
   Traffic gather, shrink, reduce, all_reduce, relay;  // shrink moves nothing; relay = re-laying after shard_over changed
+
+  // What the steps themselves did: everything but re-laying.
+  Traffic of_steps() const {
+    Traffic sum;
+    for (const Traffic& one : {gather, shrink, reduce, all_reduce}) sum += one;
+    return sum;
+  }
 };
 
 struct Report {

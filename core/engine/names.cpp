@@ -1,0 +1,63 @@
+// Whether the names in a job are names of something: variants apart from strategies, tables of options for strategies
+// that there are. Reads the names of files in folders and nothing else.
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "engine/planning.h"
+#include "plugin/catalog.h"
+#include "reshard/error.h"
+#include "reshard/text.h"
+
+namespace reshard::engine {
+namespace {
+
+// The name under which a strategy's options stand: a file's is its stem.
+std::string option_name(const std::string& plugin) {
+  const bool path = plugin.find('/') != std::string::npos || plugin.ends_with(".so");
+  return path ? std::filesystem::path(plugin).stem().string() : plugin;
+}
+
+std::set<std::string> named_in(const Job& job) {
+  std::set<std::string> names{option_name(job.strategy.plugin)};
+  for (const Job::Variant& variant : job.strategy.variants) names.insert(option_name(variant.plugin));
+  for (const Job::Switch& change : job.strategy.switches) names.insert(option_name(change.plugin));
+  return names;
+}
+
+[[noreturn]] void fail_options(const Job& job, const std::string& name, const std::set<std::string>& known) {
+  const std::vector<std::string> names(known.begin(), known.end());
+  const std::string near = base::nearest(name, names);
+  throw Error(
+      ErrorCode::config,
+      fmt::format("[strategy.options.{}] is for a strategy that is neither installed nor named in this job", name),
+      job.where("strategy.options." + name),
+      near.empty() ? "the strategies are " + base::list_text(names)
+                   : fmt::format("did you mean [strategy.options.{}]?", near));
+}
+
+}  // namespace
+
+void check_names(const Job& job) {
+  std::set<std::string> known = named_in(job);
+  const bool all_known = std::all_of(job.strategy.options.begin(), job.strategy.options.end(),
+                                     [&known](const auto& table) { return known.contains(table.first); });
+  if (all_known && job.strategy.variants.empty()) return;
+  const std::vector<std::string> installed = plugin::installed_names(plugin::search_folders(job.plugins.path));
+  for (const Job::Variant& variant : job.strategy.variants)
+    if (std::binary_search(installed.begin(), installed.end(), variant.name))
+      throw Error(ErrorCode::config,
+                  fmt::format("the variant \"{}\" has the name of an installed strategy", variant.name), variant.where,
+                  "give the variant a name of its own");
+  known.insert(installed.begin(), installed.end());
+  known.erase("");  // no strategy is given yet
+  for (const auto& [name, options] : job.strategy.options)
+    if (!known.contains(name)) fail_options(job, name, known);
+}
+
+}  // namespace reshard::engine
