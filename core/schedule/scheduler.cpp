@@ -96,7 +96,6 @@ void Scheduler::update() {
           "no step is running, it has been updated already, or a unit is in use");
   require(last_micro_batch(), Hook::update, -1, "the step has more micro-batches");
   finish_reductions();
-  free_all();
   emit(op(OpKind::update, -1));
   for (int unit = 0; unit < unit_count(); ++unit)
     if (state(unit).gradient_shard) release(unit, UnitBuffer::gradient_shard);
