@@ -72,6 +72,9 @@ TEST(BrokenPlugin, RefusedByTheLoaderOrItsTables) {
   EXPECT_EQ(loading("missing_symbol"),
             "plugin: plugin @missing_symbol.so (missing_symbol 1.0.0): imports no_such_function, which nothing "
             "provides (link it with -z defs to see this when it is built)");
+  EXPECT_EQ(loading("borrowed_entry"),
+            "plugin: plugin @borrowed_entry.so (borrowed_entry 1.0.0): does not define reshard_plugin_v1 itself; it is "
+            "found in @lender/libc++abi.so.1 (build it again with this host's headers)");
   EXPECT_EQ(loading("init_fails"),
             "plugin: plugin @init_fails.so (init_fails 1.0.0): cannot be used: init failed: no licence found (see what "
             "the strategy's documentation says of it)");
