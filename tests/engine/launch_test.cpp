@@ -145,8 +145,9 @@ TEST(Launch, RanksWithDifferentPlansAreNamedWithTheirPlans) {
 
 TEST(Launch, AGradientNormThatIsNoNumberStopsEveryRankNamingTheStep) {
   const Model model = two_units();
-  for (const auto& [value, text] : {std::pair{std::nanf(""), "nan"}, std::pair{-std::nanf(""), "nan"},
-                                    std::pair{std::numeric_limits<float>::infinity(), "inf"}}) {
+  for (const auto& [number, text] : {std::pair{std::nanf(""), "nan"}, std::pair{-std::nanf(""), "nan"},
+                                     std::pair{std::numeric_limits<float>::infinity(), "inf"}}) {
+    const float value = number;
     const Job job = toy::job(3, "zero3", 2);
     std::atomic<int> told{0};
     const std::string error = error_of(job, [&](Rank& rank) {

@@ -145,16 +145,17 @@ TEST_P(GptParity, AgreesWithPyTorch) {
   EXPECT_EQ(trained.report.measured.bytes, trained.report.predicted.bytes);
 }
 
+std::string case_name(const testing::TestParamInfo<Case>& one) {
+  const auto& [heads, strategy, ranks, microbatches] = one.param;
+  return heads.first + "_" + heads.second + "_" + strategy + "_" + std::to_string(ranks) + "_ranks_" +
+         std::to_string(microbatches) + "_micro_batches";
+}
+
 INSTANTIATE_TEST_SUITE_P(All, GptParity,
                          testing::Combine(testing::Values(Heads{"tied", "root"}, Heads{"untied", "root"},
                                                           Heads{"untied", "split"}),
                                           testing::Values("replicate", "zero1", "zero2", "zero3", "root_no_reshard"),
                                           testing::Values(1, 2, 3, 4), testing::Values(1, 2, 4)),
-                         [](const auto& one) {
-                           const auto& [kind, placement] = std::get<0>(one.param);
-                           return kind + "_" + placement + "_" + std::get<1>(one.param) + "_" +
-                                  std::to_string(std::get<2>(one.param)) + "_ranks_" +
-                                  std::to_string(std::get<3>(one.param)) + "_micro_batches";
-                         });
+                         case_name);
 
 }  // namespace
