@@ -22,6 +22,24 @@ namespace {
 constexpr comm::Tag kNoUnit{};
 constexpr int kMostStates = 8;
 
+// Hooks in which a rank learns of another's failure even if it only computes. Whatever ranks do together ends with all of
+// them meeting; after that one may be further on, and what fails there must not reach back.
+bool together(Hook hook) {
+  switch (hook) {
+    case Hook::begin_step:
+    case Hook::begin_micro_batch:
+    case Hook::enter_micro_batch:
+    case Hook::before_forward:
+    case Hook::after_forward:
+    case Hook::before_backward:
+    case Hook::after_backward:
+    case Hook::reduce:
+    case Hook::begin_evaluation:
+    case Hook::before_read: return true;
+    default: return false;
+  }
+}
+
 std::unique_ptr<device::Stream> make_stream(const Job& job, int rank) {
   if (!job.mesh.overlap) return device::make_inline_stream();
   return device::make_worker_stream(fmt::format("comm {}", rank).c_str());
@@ -128,10 +146,8 @@ void Core::hook(Hook hook, int subject) {
 }
 
 void Core::run(Hook hook, int unit, std::span<const Op> ops) {
-  if (broken_ != nullptr)
-    throw Error(ErrorCode::plan, fmt::format("this runtime failed while {}", broken_), "",
-                "end the run; what it had learnt since it was last saved is lost");
-  rank_.communicator().check();  // a rank that only computes learns of another's failure here
+  check_usable();
+  if (together(hook)) rank_.communicator().check();
   pool_.ledger().set_moment({.hook = static_cast<int>(hook), .unit = unit, .microbatch = scheduler_->micro_batch()});
   for (const Op& op : ops)
     if (op.kind != OpKind::update) executor_->run(op);
@@ -141,7 +157,11 @@ void Core::run(Hook hook, int unit, std::span<const Op> ops) {
 // must learn why.
 void Core::abandon() noexcept {
   stream_->restart();
-  if (!interrupted_) rank_.communicator().interrupt(failure_text(std::current_exception()));
+  const std::string why = failure_text(std::current_exception());
+  if (broken_ != nullptr)
+    rank_.communicator().fail(why);
+  else if (!interrupted_)
+    rank_.communicator().interrupt(why);
   interrupted_ = true;
   scheduler_->on(Hook::abandon);
   executor_->give_back();
@@ -150,9 +170,21 @@ void Core::abandon() noexcept {
 
 // Before whatever all ranks do together: after an interruption they meet first.
 void Core::ready() {
+  check_usable();
   if (!interrupted_) return;
   rank_.communicator().recover();
   interrupted_ = false;
+}
+
+void Core::check_usable() const {
+  if (broken_ == nullptr) return;
+  throw Error(ErrorCode::plan, fmt::format("this runtime failed while {}", broken_), "",
+              "end the run; what it had learnt since is lost");
+}
+
+// Ends what all ranks do together.
+void Core::meet() {
+  rank_.communicator().barrier(kNoUnit);
 }
 
 void Core::begin_evaluation() {
@@ -161,6 +193,7 @@ void Core::begin_evaluation() {
 }
 
 void Core::end_evaluation() {
+  meet();
   hook(Hook::end_evaluation);
   ++evaluations_;
 }
@@ -186,6 +219,7 @@ std::vector<float> Core::read(std::string_view parameter) {
     const model::Layout& layout = executor_->at(place.unit.index).layout;
     const float* values = executor_->master(place.unit.index) + layout.offset(place.index);
     std::vector<float> copy(values, values + layout.elements(place.index));
+    meet();
     hook(Hook::after_read, place.unit.index);
     return copy;
   } catch (...) {

@@ -74,7 +74,9 @@ class Core {
 
  private:
   void run(schedule::Hook hook, int unit, std::span<const schedule::Op> ops);
+  void check_usable() const;
   void ready();
+  void meet();
   void adopt_plan(PlannedStrategy planned);
   void compare_plans(const PlannedStrategy& planned);
   std::vector<int64_t> sum_over_ranks(std::span<const int64_t> mine);

@@ -34,6 +34,7 @@ SwitchResult Core::switch_strategy(const StrategyChoice& choice) {
     broken_ = nullptr;
   }
   adopt_plan(std::move(planned));
+  meet();
   result.peak_bytes = pool_.ledger().peak().total();
   reset_peak();
   result.seconds = static_cast<double>(now_ns() - began) * 1e-9;

@@ -146,13 +146,14 @@ void Core::finish(double loss_sum) {
 
 // For a program that drives the stages itself: nobody changes a parameter before everybody has come here.
 void Core::agree_to_update() {
+  if (agreed_) return;
   std::vector<int64_t> all(static_cast<std::size_t>(rank_.count()));
   rank_.communicator().exchange(steps_, std::span<int64_t>(all), kNoUnit);
 }
 
 void Core::update(double norm) {
   reduce();
-  if (!agreed_) agree_to_update();
+  agree_to_update();
   step_.gradient_norm = norm;
   if (std::isfinite(norm)) return apply_update(norm);
   check_skips(fmt::format("the gradient norm is {} at step {}", number_text(norm), steps_));
@@ -160,6 +161,8 @@ void Core::update(double norm) {
 }
 
 void Core::skip() {
+  reduce();
+  agree_to_update();
   hook(Hook::skip);
   step_.skipped = true;
   ++skipped_;
@@ -168,6 +171,7 @@ void Core::skip() {
 
 void Core::carry() {
   reduce();
+  agree_to_update();
   hook(Hook::carry);
 }
 

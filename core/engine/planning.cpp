@@ -68,24 +68,6 @@ UserWord user_word(const Job& job) {
           given(job, job.strategy.all_reduce, "strategy.all_reduce")};
 }
 
-// What an Executor holds all the time.
-schedule::BytesByCategory resident_bytes(const Job& job, const Model& model, int shards, int optimizer_states) {
-  constexpr int64_t kElement = bytes_of(Dtype::fp32);
-  schedule::BytesByCategory bytes{};
-  int64_t widest = 0;
-  for (const UnitSpec& spec : model.units()) {
-    const model::Layout layout(spec, shards);
-    const int64_t trained = layout.trainable().shard_elements * kElement;
-    bytes[static_cast<std::size_t>(MemoryCategory::sharded_parameters)] += layout.shard_elements() * kElement;
-    bytes[static_cast<std::size_t>(MemoryCategory::optimizer_state)] += trained * optimizer_states;
-    widest = std::max(widest, trained);
-  }
-  if (precision(job).reduce != Dtype::fp32)
-    bytes[static_cast<std::size_t>(MemoryCategory::reduce_buffers)] = widest;
-  bytes[static_cast<std::size_t>(MemoryCategory::activations)] = model.held_bytes();
-  return bytes;
-}
-
 schedule::Totals drive(const Job& job, const Model& model, const Plan& plan, int optimizer_states) {
   schedule::Totals totals(resident_bytes(job, model, plan.shards, optimizer_states));
   schedule::Scheduler scheduler(make_step(job, model, plan));
@@ -147,6 +129,23 @@ int optimizer_states(const Job& job) {
 schedule::Precision precision(const Job& job) {
   const auto dtype = [](const std::string& text) { return text == "bf16" ? Dtype::bf16 : Dtype::fp32; };
   return {dtype(job.precision.param_dtype), dtype(job.precision.reduce_dtype)};
+}
+
+schedule::BytesByCategory resident_bytes(const Job& job, const Model& model, int shards, int optimizer_states) {
+  constexpr int64_t kElement = bytes_of(Dtype::fp32);
+  schedule::BytesByCategory bytes{};
+  int64_t widest = 0;
+  for (const UnitSpec& spec : model.units()) {
+    const model::Layout layout(spec, shards);
+    const int64_t trained = layout.trainable().shard_elements * kElement;
+    bytes[static_cast<std::size_t>(MemoryCategory::sharded_parameters)] += layout.shard_elements() * kElement;
+    bytes[static_cast<std::size_t>(MemoryCategory::optimizer_state)] += trained * optimizer_states;
+    widest = std::max(widest, trained);
+  }
+  if (precision(job).reduce != Dtype::fp32)
+    bytes[static_cast<std::size_t>(MemoryCategory::reduce_buffers)] = widest;
+  bytes[static_cast<std::size_t>(MemoryCategory::activations)] = model.held_bytes();
+  return bytes;
 }
 
 schedule::Step make_step(const Job& job, const Model& model, const Plan& plan) {

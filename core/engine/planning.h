@@ -15,6 +15,7 @@
 #include "reshard/runtime.h"
 #include "schedule/declared.h"
 #include "schedule/scheduler.h"
+#include "schedule/totals.h"
 #include "strategy/plan.h"
 
 namespace reshard::engine {
@@ -65,6 +66,10 @@ void check_budget(const Job& job, const PlannedStrategy& planned);
 
 // The job's [precision].
 schedule::Precision precision(const Job& job);
+
+// What a runtime holds all the time: shards, optimizer state, the buffer that widens reduced gradients, and what the
+// program declares to hold.
+schedule::BytesByCategory resident_bytes(const Job& job, const Model& model, int shards, int optimizer_states);
 
 // The scheduler's input for a plan.
 schedule::Step make_step(const Job& job, const Model& model, const Plan& plan);

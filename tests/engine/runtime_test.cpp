@@ -151,7 +151,8 @@ TEST(Runtime, AnExceptionInsideAHookReturnsEveryUnitToShardedAndTheNextStepIsAsI
         const auto use = [&](const View&) {
           if (hooks++ == fail_at) throw std::runtime_error("out of memory");
         };
-        EXPECT_THROW(runtime.step([&](MicroBatch) {
+        // Every rank's own, or the news of the other's.
+        EXPECT_ANY_THROW(runtime.step([&](MicroBatch) {
           runtime.forward(kRoot, [&](const View& view) {
             use(view);
             for (int b = 1; b <= 3; ++b) runtime.forward({b}, use);
@@ -161,8 +162,7 @@ TEST(Runtime, AnExceptionInsideAHookReturnsEveryUnitToShardedAndTheNextStepIsAsI
             use(view);
           });
           return 0.0;
-        }),
-                     std::runtime_error);
+        }));
         step(runtime);
         toy::Values mine = toy::read_all(runtime);
         if (runtime.rank().first()) values = std::move(mine);
@@ -284,8 +284,7 @@ TEST(Runtime, FrozenParametersAreInNoNormAndNoUpdate) {
         });
         runtime.backward(kRoot, [&](const View& view) {
           if (declared.unit_count() > 1) runtime.backward({1}, [](const View&) {});
-          for (std::size_t p = 0; p < declared.spec(kRoot).parameters.size(); ++p)
-            for (float& g : view.gradient(static_cast<int>(p))) g += 0.5F;  // kernels may fill all gradients
+          for (float& g : view.gradient(0)) g += 0.5F;
         });
         return 0.0;
       });
@@ -328,7 +327,7 @@ TEST(Runtime, AFrozenUnitHasNoOptimizerStatePlannedOrReal) {
   EXPECT_EQ(states(false, "zero3"), 2 * (64 + 192) * 4);
 }
 
-TEST(Runtime, AnOptimizerThatThrowsLeavesARuntimeThatCanGoOn) {
+TEST(Runtime, AnOptimizerThatThrowsLeavesARuntimeThatSaysSo) {
   class Failing final : public Optimizer {
    public:
     std::string name() const override { return "failing"; }
@@ -349,26 +348,25 @@ TEST(Runtime, AnOptimizerThatThrowsLeavesARuntimeThatCanGoOn) {
         runtime.reset_peak();
         return runtime.report().measured.total();
       }();
-      EXPECT_THROW(step(runtime), std::runtime_error);
+      EXPECT_ANY_THROW(step(runtime));
       runtime.reset_peak();
       EXPECT_EQ(runtime.report().measured.total(), at_rest) << strategy << ": everything is given back";
-      EXPECT_EQ(step(runtime).step, 1);
+      EXPECT_EQ(error_of([&] { step(runtime); }),
+                "this runtime failed while it updated parameters (end the run; what it had learnt since is lost)");
     });
   }
 }
 
-using RuntimeDeathTest = testing::Test;
-
-TEST(RuntimeDeathTest, AGradientInAForwardHookIsAProgrammersError) {
-  testing::FLAGS_gtest_death_test_style = "threadsafe";
-  EXPECT_DEATH(run(toy::job(1, "zero3"), blocks(),
-                   [](Runtime& runtime) {
-                     runtime.step([&](MicroBatch) {
-                       runtime.forward(kRoot, [](const View& view) { view.gradient(0)[0] = 1; });
-                       return 0.0;
-                     });
-                   }),
-               "gradients are there in a backward hook");
+TEST(Runtime, AGradientInAForwardHookIsAnErrorThatNamesIt) {
+  EXPECT_EQ(error_of([] {
+              run(toy::job(1, "zero3"), blocks(), [](Runtime& runtime) {
+                runtime.step([&](MicroBatch) {
+                  runtime.forward(kRoot, [](const View& view) { view.gradient(0)[0] = 1; });
+                  return 0.0;
+                });
+              });
+            }),
+            "parameter \"a\" of unit \"root\" has no gradient in a forward hook (add to it in backward)");
 }
 
 }  // namespace

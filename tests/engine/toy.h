@@ -45,6 +45,41 @@ inline float contribution(float value, int64_t step, int rank, int micro_batch, 
   return value * 0.37F + 0.0123F * static_cast<float>(mixed) - 0.5F;
 }
 
+// A value as a unit of that dtype holds it.
+inline float rounded(Dtype dtype, float value) {
+  return dtype == Dtype::bf16 ? static_cast<float>(Bf16(value)) : value;
+}
+
+// The parameter as backward sees it: a unit that does without has ones.
+inline std::vector<float> seen(const View& view, int parameter) {
+  if (view.dtype() == Dtype::bf16) {
+    const auto values = view.parameter_bf16(parameter);
+    std::vector<float> wide;
+    for (const Bf16 value : values) wide.push_back(static_cast<float>(value));
+    return wide;
+  }
+  const auto values = view.parameter(parameter);
+  return {values.begin(), values.end()};
+}
+
+// gradient[i] += term(value[i], i), in the unit's dtype.
+template <typename Term>
+void add_contribution(const View& view, int parameter, const Term& term, bool reads = true) {
+  const std::vector<float> values = reads ? seen(view, parameter) : std::vector<float>{};
+  const auto add = [&](auto gradient) {
+    using Value = typename decltype(gradient)::value_type;
+    for (std::size_t i = 0; i < gradient.size(); ++i) {
+      const float grown =
+          static_cast<float>(gradient[i]) + term(reads ? values[i] : 1.0F, static_cast<int64_t>(i));
+      gradient[i] = static_cast<Value>(grown);
+    }
+  };
+  if (view.dtype() == Dtype::bf16)
+    add(view.gradient_bf16(parameter));
+  else
+    add(view.gradient(parameter));
+}
+
 // What one run of a unit's forward adds to its rank's loss, per parameter.
 inline double loss_term(float first_value, int rank) {
   return static_cast<double>(first_value) * (1 + rank);
@@ -74,7 +109,7 @@ class Pass {
       runtime_.forward({unit}, [&](const View& view) {
         const auto& parameters = runtime_.model().spec({unit}).parameters;
         for (std::size_t p = 0; p < parameters.size(); ++p)
-          loss_ += loss_term(view.parameter(static_cast<int>(p))[0], runtime_.rank().index());
+          loss_ += loss_term(seen(view, static_cast<int>(p))[0], runtime_.rank().index());
         for (int child = 1; child < runtime_.model().unit_count(); ++child)
           if (runtime_.model().parent({child}).index == unit) forward(child);
       });
@@ -88,11 +123,10 @@ class Pass {
           if (model.parent({child}).index == unit) backward(child);
         const int nth = runs_[static_cast<std::size_t>(unit)]++;
         for (std::size_t p = 0; p < model.spec({unit}).parameters.size(); ++p) {
-          const auto values = view.parameter(static_cast<int>(p));
-          const auto gradient = view.gradient(static_cast<int>(p));
-          for (std::size_t i = 0; i < values.size(); ++i)
-            gradient[i] +=
-                contribution(values[i], at_.step, runtime_.rank().index(), at_.index, nth, static_cast<int64_t>(i));
+          if (!model.spec({unit}).parameters[p].trainable) continue;
+          add_contribution(view, static_cast<int>(p), [&](float value, int64_t i) {
+            return contribution(value, at_.step, runtime_.rank().index(), at_.index, nth, i);
+          });
         }
       });
   }

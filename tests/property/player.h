@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "reshard/error.h"
 #include "tests/engine/toy.h"
 #include "tests/schedule/random_program.h"
 
@@ -31,17 +32,22 @@ class Player {
  public:
   // `values`: what every parameter holds while the calls run; null: not looked at.
   Player(Runtime& runtime, const toy::Values* values, const HookCalls& calls, Style style)
-      : runtime_(runtime), values_(values), calls_(calls), style_(style), units_(unit_count()) {}
+      : runtime_(runtime), values_(values), calls_(calls), style_(style),
+        runs_(static_cast<std::size_t>(runtime.job().train.microbatches)) {
+    forget();
+  }
 
   // Nothing when the calls end inside the step: it is abandoned then.
   std::optional<StepResult> step(bool in_one_call) {
     try {
       return in_one_call ? step_in_one_call() : step_in_stages();
     } catch (const Ended&) {
-      forget();
-      runtime_.abandon();
-      return std::nullopt;
+    } catch (const Error& error) {  // another rank came to the calls' end before this one
+      if (error.code() != ErrorCode::rank_failed || calls_.back().hook == Hook::end_step) throw;
     }
+    forget();
+    runtime_.abandon();
+    return std::nullopt;
   }
 
   void evaluate() {
@@ -54,14 +60,19 @@ class Player {
  private:
   struct Ended {};
   struct UnitRuns {
-    int backwards = 0;  // of this micro-batch
+    int backwards = 0;
     std::vector<Buffer> saved;
+  };
+  struct MicroBatchRuns {
+    std::vector<UnitRuns> units;
+    double loss = 0;
   };
 
   std::size_t unit_count() const { return static_cast<std::size_t>(runtime_.model().unit_count()); }
-  UnitRuns& unit(int index) { return units_[static_cast<std::size_t>(index)]; }
+  MicroBatchRuns& runs() { return runs_[static_cast<std::size_t>(micro_batch_)]; }
+  UnitRuns& unit(int index) { return runs().units[static_cast<std::size_t>(index)]; }
   void forget() {
-    for (UnitRuns& unit : units_) unit = UnitRuns{};
+    for (MicroBatchRuns& runs : runs_) runs.units = std::vector<UnitRuns>(unit_count());
   }
   Hook hook() const {
     if (at_ == calls_.size()) throw Ended{};
@@ -70,13 +81,27 @@ class Player {
 
   StepResult step_in_one_call() {
     ++at_;
+    if (hook() == Hook::enter_micro_batch) return runtime_.step_in_flight([&] { return in_flight(); });
     return runtime_.step([&](MicroBatch at) { return micro_batch(at.index); });
+  }
+
+  // Pieces of micro-batches in any order.
+  double in_flight() {
+    while (hook() == Hook::enter_micro_batch) {
+      micro_batch_ = calls_[at_++].unit;
+      runtime_.enter_micro_batch(micro_batch_);
+      passes();
+    }
+    double sum = 0;
+    for (const MicroBatchRuns& runs : runs_) sum += runs.loss;
+    forget();
+    return sum;
   }
 
   StepResult step_in_stages() {
     ++at_;
     runtime_.begin_step();
-    double loss = 0;
+    double loss = hook() == Hook::enter_micro_batch ? in_flight() : 0;
     for (int m = 0; hook() == Hook::begin_micro_batch; ++m) {
       runtime_.begin_micro_batch();
       loss += micro_batch(m);
@@ -90,11 +115,10 @@ class Player {
     hook();
     ++at_;
     micro_batch_ = index;
-    loss_ = 0;
     passes();
     hook();
     forget();
-    return loss_;
+    return runs().loss;
   }
 
   void passes() {
@@ -120,36 +144,40 @@ class Player {
   }
 
   void begin(Unit at, const View& view, bool forward) {
-    look(at, view);
+    look(at, view, forward);
     open_backwards_ += forward ? 0 : 1;
     if (!forward || open_backwards_ > 0 || micro_batch_ < 0) return;
     const UnitSpec& spec = runtime_.model().spec(at);
     for (std::size_t p = 0; p < spec.parameters.size(); ++p)
-      loss_ += toy::loss_term(view.parameter(static_cast<int>(p))[0], runtime_.rank().index());
+      runs().loss += toy::loss_term(toy::seen(view, static_cast<int>(p))[0], runtime_.rank().index());
     if (spec.saved_bytes > 0) unit(at.index).saved.push_back(runtime_.allocate(spec.saved_bytes));
   }
 
   void end_backward(Unit at, const View& view) {
-    look(at, view);
+    look(at, view, false);
     --open_backwards_;
     UnitRuns& me = unit(at.index);
     if (!me.saved.empty()) me.saved.pop_back();
     const UnitSpec& spec = runtime_.model().spec(at);
     const int run = me.backwards++;
-    for (std::size_t p = 0; p < spec.parameters.size() && spec.trainable(); ++p) {
-      const auto values = view.parameter(static_cast<int>(p));
-      const auto gradient = view.gradient(static_cast<int>(p));
-      for (std::size_t i = 0; i < values.size(); ++i)
-        gradient[i] += toy::contribution(values[i], runtime_.steps_done(), runtime_.rank().index(), micro_batch_, run,
-                                         static_cast<int64_t>(i));
+    for (std::size_t p = 0; p < spec.parameters.size(); ++p) {
+      if (!spec.parameters[p].trainable) continue;
+      toy::add_contribution(
+          view, static_cast<int>(p),
+          [&](float value, int64_t i) {
+            return toy::contribution(value, runtime_.steps_done(), runtime_.rank().index(), micro_batch_, run, i);
+          },
+          spec.needs_parameters_in_backward);
     }
   }
 
-  void look(Unit at, const View& view) const {
-    if (values_ == nullptr) return;
-    const std::vector<Parameter>& parameters = runtime_.model().spec(at).parameters;
+  void look(Unit at, const View& view, bool forward) const {
+    const UnitSpec& spec = runtime_.model().spec(at);
+    if (values_ == nullptr || (!forward && !spec.needs_parameters_in_backward)) return;
+    const std::vector<Parameter>& parameters = spec.parameters;
     for (std::size_t p = 0; p < parameters.size(); ++p)
-      require(std::ranges::equal(view.parameter(static_cast<int>(p)), values_->at(parameters[p].name)),
+      require(std::ranges::equal(toy::seen(view, static_cast<int>(p)), values_->at(parameters[p].name), {}, {},
+                                 [&](float value) { return toy::rounded(view.dtype(), value); }),
               fmt::format("hook {} of {} sees other values of parameter {} than it holds", at_, calls_.size(),
                           parameters[p].name));
   }
@@ -158,10 +186,9 @@ class Player {
   const toy::Values* values_;
   const HookCalls& calls_;
   Style style_;
-  std::vector<UnitRuns> units_;
+  std::vector<MicroBatchRuns> runs_;  // by micro-batch
   std::size_t at_ = 0;
   int micro_batch_ = -1, open_backwards_ = 0;
-  double loss_ = 0;
 };
 
 }  // namespace reshard::property

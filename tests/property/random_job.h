@@ -36,6 +36,9 @@ inline Job random_job(Dice& dice, const Model& model, int ranks, const std::stri
   const std::vector<int> divisors = base::divisors(ranks);
   if (dice.chance(each))
     job.strategy.shard_over = divisors[static_cast<std::size_t>(dice.roll(0, static_cast<int>(divisors.size()) - 1))];
+  job.precision.param_dtype = dice.pick({"fp32", "fp32", "bf16"});
+  job.precision.reduce_dtype = dice.pick({"fp32", "fp32", "bf16"});
+  job.train.divisor = dice.pick({"ranks", "ranks", "none"});
   if (dice.chance(each)) job.strategy.all_reduce = dice.pick({AllReduce::each, AllReduce::last});
   for (int u = 0; u < model.unit_count(); ++u)
     job.strategy.units.push_back(random_override(dice, model.name({u}), job.strategy.shard_over.value_or(0), each));

@@ -30,7 +30,9 @@ Model random_model(Dice& dice, int most_units, int most_elements) {
     model.add({.name = "u" + std::to_string(u),
                .parameters = parameters(u, dice.chance(0.1)),
                .saved_bytes = dice.pick<int64_t>({0, 1000, 4096}),
-               .repeats = dice.chance(0.15) ? dice.roll(2, 3) : 1},
+               .repeats = dice.chance(0.15) ? dice.roll(2, 3) : 1,
+               .param_dtype = dice.pick<std::optional<Dtype>>({{}, {}, {}, Dtype::bf16}),
+               .needs_parameters_in_backward = !dice.chance(0.1)},
               {parent});
   }
   return model;
@@ -59,7 +61,6 @@ Step random_step(Dice& dice, const Model& model) {
     decision.reduce = dice.pick({Reduce::each, Reduce::last});
     decision.prefetch_forward = dice.roll(0, dice.pick({0, 1, 2, kMaxPrefetch}));
     decision.prefetch_backward = dice.roll(0, dice.pick({0, 1, 2, kMaxPrefetch}));
-    unit.read_in_backward = !dice.chance(0.1);
   }
   return step;
 }
@@ -133,9 +134,31 @@ void RandomProgram::micro_batch(bool last) {
   for (auto run = runs.rbegin(); run != runs.rend(); ++run) backward(*run, unused, recompute);
 }
 
+// Forward and backward passes of several micro-batches in any order; each micro-batch's own stay in theirs.
+void RandomProgram::in_flight(int microbatches) {
+  const double skip = dice_.pick({0.0, 0.2}), unused = dice_.pick({0.0, 0.15}), recompute = dice_.pick({0.0, 0.3});
+  std::vector<int> pieces;  // a micro-batch's first piece is its forward pass, the second its backward pass
+  for (int m = 0; m < microbatches; ++m) pieces.insert(pieces.end(), 2, m);
+  std::shuffle(pieces.begin(), pieces.end(), dice_.engine());
+  std::vector<std::vector<Run>> runs(static_cast<std::size_t>(microbatches));
+  for (const int m : pieces) {
+    std::vector<Run>& mine = runs[static_cast<std::size_t>(m)];
+    call(Hook::enter_micro_batch, m);
+    if (mine.empty()) {
+      mine = random_pass(skip);
+      for (const Run& run : mine) forward(run);
+    } else {
+      for (auto run = mine.rbegin(); run != mine.rend(); ++run) backward(*run, unused, recompute);
+    }
+  }
+}
+
 HookCalls RandomProgram::step(int microbatches) {
   call(Hook::begin_step);
-  for (int m = 0; m < microbatches; ++m) micro_batch(m + 1 == microbatches);
+  if (microbatches > 1 && dice_.chance(0.25))
+    in_flight(microbatches);
+  else
+    for (int m = 0; m < microbatches; ++m) micro_batch(m + 1 == microbatches);
   if (dice_.chance(0.7)) call(Hook::reduce);
   call(Hook::update);
   call(Hook::end_step);

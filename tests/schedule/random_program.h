@@ -52,7 +52,7 @@ class RandomProgram {
   RandomProgram(const Model& model, Dice& dice);
 
   // Units left out, run several times, inside themselves, in another order; backwards left out; recomputes; several
-  // forward and backward passes in one micro-batch; with a reduce hook of its own or without.
+  // forward and backward passes in one micro-batch; several micro-batches in flight; with a reduce hook of its own or without.
   HookCalls step(int microbatches);
   HookCalls evaluation();
   HookCalls reads();  // some of them inside others
@@ -69,6 +69,7 @@ class RandomProgram {
   void forward(const Run& run);
   void backward(const Run& run, double skip, double recompute);
   void micro_batch(bool last);
+  void in_flight(int microbatches);
   void call(Hook hook, int unit = -1) { calls_.push_back({hook, unit}); }
 
   const Model& model_;
