@@ -138,6 +138,7 @@ Json to_json(const Report& report) {
           {"ranks", report.ranks},
           {"shards", report.shards},
           {"steps", report.steps},
+          {"steps_skipped", report.steps_skipped},
           {"forward_only_passes", report.forward_only_passes},
           {"prefetches_unused", report.prefetches_unused},
           {"order_deviations", report.order_deviations},

@@ -91,7 +91,8 @@ void Progress::step(const StepResult& step, const std::optional<double>& validat
   recent_seconds_.push_back(step.seconds);
   if (recent_seconds_.size() > kRecent) recent_seconds_.pop_front();
   std::string row = row_text(row_of(step, validation), settings_.sample_unit);
-  const bool keep = validation || (line_.overwrites() ? step.step + 1 == settings_.steps : line_due(step.step));
+  if (step.skipped) row += style_.warn("  skipped: not finite");
+  const bool keep = validation || step.skipped || (line_.overwrites() ? step.step + 1 == settings_.steps : line_due(step.step));
   last_row_.clear();
   if (keep) {
     line_.keep(row);

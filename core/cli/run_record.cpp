@@ -14,6 +14,7 @@ Json step_json(const StepResult& step) {
           {"gradient_norm", step.gradient_norm},
           {"gradient_norm_hex", hex_text(step.gradient_norm)},
           {"lr", step.lr},
+          {"skipped", step.skipped},
           {"seconds", step.seconds},
           {"seconds_exposed", step.seconds_exposed}};
 }

@@ -1,5 +1,6 @@
 #include "cli/train_text.h"
 
+#include <algorithm>
 #include <csignal>
 
 #include <fmt/format.h>
@@ -47,6 +48,9 @@ std::string start_text(const Job& job, const Facts& facts, const engine::Planned
   rows.push_back({"plan", planned.plan.hash()});
   rows.push_back({"mesh", mesh_text(job, planned.plan)});
   rows.push_back({"step", step_text(job, planned.plan)});
+  if (job.precision != Job::Precision{})
+    rows.push_back({"precision", fmt::format("parameters in {}, gradients added in {}, optimizer in fp32",
+                                             job.precision.param_dtype, job.precision.reduce_dtype)});
   for (const auto& [what, value] : facts) rows.push_back({what, value});
   rows.push_back({"predicted peak",
                   fmt::format("{} per rank, at {}", bytes_text(planned.peak.total()), moment_text(planned.peak))});
@@ -81,6 +85,12 @@ std::string summary_text(const RunRecord& record, int64_t samples_per_step, cons
                                    count_text(static_cast<int64_t>(count)), count == 1 ? "step" : "steps")) +
             "\n";
   if (count == 0) return text + "no step was finished\n";
+  const auto skipped = std::count_if(record.steps.begin(), record.steps.end(),
+                                     [](const StepResult& step) { return step.skipped; });
+  if (skipped > 0)
+    text += style.warn(fmt::format("{} {} skipped: the loss or the gradient was not finite", count_text(skipped),
+                                   skipped == 1 ? "step was" : "steps were")) +
+            "\n";
   const double seconds = step_seconds(record);
   text += fmt::format("{} {} in {}", count_text(static_cast<int64_t>(count)), count == 1 ? "step" : "steps",
                       seconds_text(record.seconds));

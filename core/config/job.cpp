@@ -34,6 +34,7 @@ void check(const Job& job) {
   for (const UnitOverride& entry : job.strategy.units) config::check_unit(entry);
   for (Job::Variant& variant : copy.strategy.variants) config::variant_table(variant).check();
   for (Job::Switch& change : copy.strategy.switches) config::switch_table(change).check();
+  for (Job::Group& group : copy.optimizer.groups) config::group_table(group).check();
   config::check_lists(job);
 }
 

@@ -147,6 +147,14 @@ Table switch_table(Job::Switch& change) {
   return table;
 }
 
+Table group_table(Job::Group& group) {
+  Table table("optimizer.group", "Parameters whose learning rate or decay is their own.");
+  table.key("match", &group.match, {.doc = "a parameter's name or a glob: \"*.bias\"", .not_empty = true})
+      .key("lr_scale", &group.lr_scale, {.doc = "times lr", .min = 0})
+      .key("weight_decay", &group.weight_decay, {.doc = "in place of [optimizer] weight_decay", .min = 0});
+  return table;
+}
+
 void check_lists(const Job& job) {
   const std::vector<Job::Variant>& variants = job.strategy.variants;
   for (auto at = variants.begin(); at != variants.end(); ++at) {

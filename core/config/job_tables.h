@@ -18,6 +18,9 @@ Tables job_tables(Job& job);
 Table variant_table(Job::Variant& variant);
 Table switch_table(Job::Switch& change);
 
+// One entry of [[optimizer.group]].
+Table group_table(Job::Group& group);
+
 // What no single key shows: variants of one name, switches that do not rise. Throws Error(config).
 void check_lists(const Job& job);
 

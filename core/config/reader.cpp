@@ -22,7 +22,8 @@ const std::string kOptions = "strategy.options";
 const std::string kUnit = "strategy.unit";
 const std::string kVariant = "strategy.variant";
 const std::string kSwitch = "strategy.switch";
-const std::array<std::string, 3> kLists{kUnit, kVariant, kSwitch};
+const std::string kGroup = "optimizer.group";
+const std::array<std::string, 4> kLists{kUnit, kVariant, kSwitch, kGroup};
 
 bool is_list(const std::string& name) {
   return std::find(kLists.begin(), kLists.end(), name) != kLists.end();
@@ -88,6 +89,8 @@ void Reader::read_table(const std::string& name, const Block& block) {
       read_variants(entry);
     } else if (full == kSwitch) {
       read_switches(entry);
+    } else if (full == kGroup) {
+      read_groups(entry);
     } else if (table != nullptr && table->has(entry.key)) {
       set_value(*table, entry);
     } else if (full == kOptions || find(full) != nullptr || is_parent(full)) {
@@ -228,6 +231,25 @@ void Reader::read_switches(const Entry& list) {
     Table table = switch_table(change);
     read_list_entry(table, change.options, block);
     job_.strategy.switches.push_back(std::move(change));
+  }
+}
+
+void Reader::read_groups(const Entry& list) {
+  for (const Block& block : blocks_of(kGroup, list)) {
+    Job::Group group;
+    group.where = block.where;
+    Table table = group_table(group);
+    for (const Entry& given : block.entries) {
+      if (!table.has(given.key)) fail_unknown_list_key(kGroup, table.keys(), given);
+      if (!is_value(given))
+        throw Error(ErrorCode::config, fmt::format("{}.{} must be a value, not a table", kGroup, given.key),
+                    given.where);
+      table.set(given.key, placed_at(std::get<OptionValue>(given.content), given.where), folder_);
+    }
+    if (group.match.empty())
+      throw Error(ErrorCode::config, "a [[optimizer.group]] entry has no match", block.where,
+                  "write match = \"*.bias\": a parameter's name or a glob");
+    job_.optimizer.groups.push_back(std::move(group));
   }
 }
 

@@ -33,6 +33,7 @@ class Reader {
   void read_units(const Entry& entry);
   void read_variants(const Entry& entry);
   void read_switches(const Entry& entry);
+  void read_groups(const Entry& entry);
   // Reads one list entry whose plain keys `table` declares and whose `options` is a table of its own.
   void read_list_entry(Table& table, OptionValues& options, const Block& block);
 

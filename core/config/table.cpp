@@ -62,6 +62,9 @@ struct Rules {
   void check(const std::optional<int>& value) const {
     if (value) check(*value);
   }
+  void check(const std::optional<double>& value) const {
+    if (value) check(*value);
+  }
   void check(const std::optional<AllReduce>&) const {}
 
   void read(const OptionValue& value, bool& out) const {
@@ -98,6 +101,7 @@ struct Rules {
     }
   }
   void read(const OptionValue& value, std::optional<int>& out) const { read(value, out.emplace()); }
+  void read(const OptionValue& value, std::optional<double>& out) const { read(value, out.emplace()); }
   void read(const OptionValue& value, std::optional<AllReduce>& out) const {
     out = config::text_of(site, spec, value, folder) == "each" ? AllReduce::each : AllReduce::last;
   }
@@ -131,6 +135,9 @@ std::string print(const std::vector<std::string>& value) {
   return list_text(value, config::quoted_text);
 }
 std::string print(const std::optional<int>& value) {
+  return value ? print(*value) : std::string();
+}
+std::string print(const std::optional<double>& value) {
   return value ? print(*value) : std::string();
 }
 std::string print(const std::optional<AllReduce>& value) {
@@ -188,6 +195,9 @@ Table& Table::key(std::string name, std::array<double, 2>* field, KeySpec spec) 
   return declare(std::move(name), field, std::move(spec));
 }
 Table& Table::key(std::string name, std::optional<int>* field, KeySpec spec) {
+  return declare(std::move(name), field, std::move(spec));
+}
+Table& Table::key(std::string name, std::optional<double>* field, KeySpec spec) {
   return declare(std::move(name), field, std::move(spec));
 }
 Table& Table::key(std::string name, std::optional<AllReduce>* field, KeySpec spec) {

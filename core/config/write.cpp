@@ -105,6 +105,16 @@ std::string lists_text(const Job::Strategy& strategy) {
   return text;
 }
 
+std::string groups_text(const std::vector<Job::Group>& groups) {
+  std::string text;
+  for (const Job::Group& group : groups) {
+    text += fmt::format("\n[[optimizer.group]]\nmatch = {}\n", quoted_text(group.match));
+    if (group.lr_scale) text += fmt::format("lr_scale = {}\n", toml_text(OptionValue{*group.lr_scale, ""}));
+    if (group.weight_decay) text += fmt::format("weight_decay = {}\n", toml_text(OptionValue{*group.weight_decay, ""}));
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string write(const Job& job, const Tables& program) {
@@ -113,6 +123,7 @@ std::string write(const Job& job, const Tables& program) {
   for (const Table& table : job_tables(copy)) {
     text += (text.empty() ? "" : "\n") + table_text(table);
     if (table.name() == "strategy") text += options_text(job.strategy) + lists_text(job.strategy);
+    if (table.name() == "optimizer.schedule") text += groups_text(job.optimizer.groups);
   }
   for (const Table& table : program) text += "\n" + table_text(table);
   return text;

@@ -122,7 +122,8 @@ reshard::Model Program::model(const Job& job, const reshard::Tables&) {
   setup_.seed = job.train.seed;
   setup_.units = declare_units(shape_, units_ == "split" ? Placement::split : Placement::root, setup_.batch);
   const Workspace workspace(shape_, setup_.batch, nullptr);
-  setup_.units.model.hold_bytes(workspace.floats * static_cast<int64_t>(sizeof(float)));
+  const int64_t numbers = job.precision.param_dtype == "fp32" ? 0 : numbers_scratch_floats(setup_.units.model);
+  setup_.units.model.hold_bytes((workspace.floats + numbers) * static_cast<int64_t>(sizeof(float)));
 
   facts_ = {{"model", fmt::format("GPT-2, {} layers, width {}, {} heads, {} tokens, {} head", shape_.layers,
                                   shape_.width, shape_.heads, shape_.sequence, shape_.tied ? "tied" : "untied")},

@@ -21,12 +21,12 @@ constexpr int64_t kSampleTokens = 160;  // of a text sample, the prompt not coun
 constexpr double kTemperature = 0.8;    // below 1: likelier tokens are drawn more often than the model says
 constexpr uint64_t kSampleStream = 2;
 
-// Pointers of a unit's view by index, as network.h wants them.
-auto parameters_of(const View& view) {
-  return [&view](int index) { return view.parameter(index).data(); };
+// Pointers of a unit's numbers by index, as network.h wants them.
+auto parameters_of(const Numbers& numbers) {
+  return [&numbers](int index) { return numbers.parameter(index); };
 }
-auto gradients_of(const View& view) {
-  return [&view](int index) { return view.gradient(index).data(); };
+auto gradients_of(const Numbers& numbers) {
+  return [&numbers](int index) { return numbers.gradient(index); };
 }
 
 template <typename Float, typename At>
@@ -44,22 +44,32 @@ Head<Float> head_of(const Units& units, At at) {
   return {at(units.ln_f_weight), at(units.ln_f_bias), at(units.matrix)};
 }
 
+}  // namespace
+
 // The root's hooks are around everything; a piece of another unit has hooks of its own.
 template <typename Piece>
-void forward_piece(Runtime& runtime, Unit unit, const View& root, Piece piece) {
-  unit == kRoot ? piece(root) : runtime.forward(unit, piece);
-}
-template <typename Piece>
-void backward_piece(Runtime& runtime, Unit unit, const View& root, Piece piece) {
-  unit == kRoot ? piece(root) : runtime.backward(unit, piece);
+void Trainer::forward_piece(Runtime& runtime, Unit unit, const View& root, Piece piece) {
+  const auto with_numbers = [&](const View& view) {
+    piece(Numbers(view, runtime.model().spec(unit), numbers_, false));
+  };
+  unit == kRoot ? with_numbers(root) : runtime.forward(unit, with_numbers);
 }
 
-}  // namespace
+template <typename Piece>
+void Trainer::backward_piece(Runtime& runtime, Unit unit, const View& root, Piece piece) {
+  const auto with_numbers = [&](const View& view) {
+    const Numbers numbers(view, runtime.model().spec(unit), numbers_, true);
+    piece(numbers);
+    numbers.add_gradients();
+  };
+  unit == kRoot ? with_numbers(root) : runtime.backward(unit, with_numbers);
+}
 
 Trainer::Trainer(const Setup& setup, Runtime& runtime)
     : setup_(setup),
       scratch_(runtime.allocate(runtime.model().held_bytes())),
       work_(setup.shape, setup.batch, scratch_.floats()),
+      numbers_(scratch_.floats() + work_.floats),
       saved_(static_cast<std::size_t>(runtime.model().unit_count())),
       inputs_(static_cast<std::size_t>(setup.batch.tokens())),
       targets_(inputs_.size()),
@@ -106,15 +116,15 @@ double Trainer::forward(Runtime& runtime) {
   double loss = 0;
   runtime.forward(kRoot, [&](const View& root) {
     if (units.head == kRoot) keep(runtime, kRoot);
-    forward_piece(runtime, units.embeddings, root, [&](const View& w) {
+    forward_piece(runtime, units.embeddings, root, [&](const Numbers& w) {
       embed_forward(shape, batch, embeddings_of<const float>(units, parameters_of(w)), inputs_.data(), work_.stream);
     });
     for (const Unit unit : units.blocks) {
-      runtime.forward(unit, [&](const View& w) {
+      forward_piece(runtime, unit, root, [&](const Numbers& w) {
         block_forward(shape, batch, block_of<const float>(parameters_of(w)), work_.stream, keep(runtime, unit), work_);
       });
     }
-    forward_piece(runtime, units.head, root, [&](const View& w) {
+    forward_piece(runtime, units.head, root, [&](const Numbers& w) {
       Buffer& buffer = saved_[static_cast<std::size_t>(units.head.index)];
       float* saved = units.head == kRoot ? buffer.floats() : keep(runtime, units.head);
       loss = head_forward(shape, batch, head_of<const float>(units, parameters_of(w)), work_.stream, targets_.data(),
@@ -132,19 +142,19 @@ void Trainer::backward(Runtime& runtime) {
   auto saved = [&](Unit unit) { return saved_[static_cast<std::size_t>(unit.index)].floats(); };
   auto drop = [&](Unit unit) { saved_[static_cast<std::size_t>(unit.index)] = {}; };
   runtime.backward(kRoot, [&](const View& root) {
-    backward_piece(runtime, units.head, root, [&](const View& w) {
+    backward_piece(runtime, units.head, root, [&](const Numbers& w) {
       head_backward(shape, batch, head_of<const float>(units, parameters_of(w)), saved(units.head), dx,
                     head_of<float>(units, gradients_of(w)), work_);
       if (!(units.head == kRoot)) drop(units.head);
     });
     for (auto unit = units.blocks.rbegin(); unit != units.blocks.rend(); ++unit) {
-      runtime.backward(*unit, [&](const View& w) {
+      backward_piece(runtime, *unit, root, [&](const Numbers& w) {
         block_backward(shape, batch, block_of<const float>(parameters_of(w)), saved(*unit), dx,
                        block_of<float>(gradients_of(w)), work_);
         drop(*unit);
       });
     }
-    backward_piece(runtime, units.embeddings, root, [&](const View& w) {
+    backward_piece(runtime, units.embeddings, root, [&](const Numbers& w) {
       embed_backward(shape, batch, inputs_.data(), dx, embeddings_of<float>(units, gradients_of(w)));
     });
     if (units.head == kRoot) drop(kRoot);
@@ -159,16 +169,16 @@ void Trainer::forward_only(Runtime& runtime, Batch batch, Last last) {
   const int64_t floats = std::max(block_saved_floats(shape, batch), head_saved_floats(shape, batch));
   const Buffer unread = runtime.allocate(floats * static_cast<int64_t>(sizeof(float)));
   runtime.forward(kRoot, [&](const View& root) {
-    forward_piece(runtime, units.embeddings, root, [&](const View& w) {
+    forward_piece(runtime, units.embeddings, root, [&](const Numbers& w) {
       embed_forward(shape, batch, embeddings_of<const float>(units, parameters_of(w)), inputs_.data(), work_.stream);
     });
     for (const Unit unit : units.blocks) {
-      runtime.forward(unit, [&](const View& w) {
+      forward_piece(runtime, unit, root, [&](const Numbers& w) {
         block_forward(shape, batch, block_of<const float>(parameters_of(w)), work_.stream, unread.floats(), work_);
       });
     }
     forward_piece(runtime, units.head, root,
-                  [&](const View& w) { last(head_of<const float>(units, parameters_of(w)), unread.floats()); });
+                  [&](const Numbers& w) { last(head_of<const float>(units, parameters_of(w)), unread.floats()); });
   });
 }
 

@@ -11,6 +11,7 @@
 
 #include "data.h"
 #include "network.h"
+#include "numbers.h"
 #include "parameters.h"
 #include "reshard/app.h"
 
@@ -37,6 +38,12 @@ class Trainer final : public reshard::Trainer {
   std::string sample(reshard::Runtime& runtime) override;
 
  private:
+  // One piece of the network inside its unit's hooks, on that unit's numbers.
+  template <typename Piece>
+  void forward_piece(reshard::Runtime& runtime, reshard::Unit unit, const reshard::View& root, Piece piece);
+  template <typename Piece>
+  void backward_piece(reshard::Runtime& runtime, reshard::Unit unit, const reshard::View& root, Piece piece);
+
   // A pass through all units: each piece runs inside the hooks of the unit that owns it.
   double forward(reshard::Runtime& runtime);
   void backward(reshard::Runtime& runtime);
@@ -51,6 +58,7 @@ class Trainer final : public reshard::Trainer {
   const Setup& setup_;
   reshard::Buffer scratch_;
   Workspace work_;
+  float* numbers_;                         // scratch for the numbers of bf16 units
   std::vector<reshard::Buffer> saved_;     // by unit, from its forward to its backward
   std::vector<int32_t> inputs_, targets_;  // [sequences, length]
   std::vector<int32_t> sequence_;          // [length + 1]

@@ -64,6 +64,11 @@ global_batch = 32
 microbatches = 4
 seed = 9223372036854775807
 evaluate_every = 10
+divisor = "tokens"
+stop_after_skipped = 3
+
+[precision]
+param_dtype = "bf16"
 
 [optimizer]
 name = "sgd"
@@ -73,7 +78,17 @@ eps = 1e-9
 momentum = 0.9
 weight_decay = 0.1
 clip_norm = 1.0
+norm = "inf"
 schedule = { name = "cosine", warmup_steps = 30, final_ratio = 0.2 }
+
+[[optimizer.group]]
+match = "*.bias"
+lr_scale = 0.5
+weight_decay = 0
+
+[[optimizer.group]]
+match = "wte"
+weight_decay = 0.25
 
 [plugins]
 path = ["plugins", "/opt/plugins"]
@@ -99,8 +114,11 @@ TEST(Read, EveryKey) {
   EXPECT_EQ(job.strategy.all_reduce, AllReduce::last);
   EXPECT_EQ(job.mesh, (Job::Mesh{3, "cuda", "nccl", 1, true, 5, "native"}));
   EXPECT_EQ(job.memory.budget, int64_t{3} << 29);
-  EXPECT_EQ(job.train, (Job::Train{0, 32, 4, 9223372036854775807u, 10}));
-  EXPECT_EQ(job.optimizer, (Job::Optimizer{"sgd", 1, {0, 0.5}, 1e-9, 0.9, 0.1, 1, {"cosine", 30, 0.2}}));
+  EXPECT_EQ(job.train, (Job::Train{0, 32, 4, 9223372036854775807u, 10, "tokens", 3}));
+  EXPECT_EQ(job.precision, (Job::Precision{"bf16", "fp32"}));
+  Job::Optimizer optimizer{"sgd", 1, {0, 0.5}, 1e-9, 0.9, 0.1, 1, "inf", {"cosine", 30, 0.2}, {}};
+  optimizer.groups = {{"*.bias", 0.5, 0.0, "/jobs/job.toml:51:1"}, {"wte", {}, 0.25, "/jobs/job.toml:56:1"}};
+  EXPECT_EQ(job.optimizer, optimizer);
   EXPECT_EQ(job.plugins.path, (std::vector<std::string>{"/jobs/plugins", "/opt/plugins"}));
   EXPECT_EQ(read.network.layers, 12);
   EXPECT_EQ(read.network.units, "split");
@@ -166,9 +184,9 @@ TEST(Read, BothSpellingsOfAfterForward) {
 TEST(Read, WhereValuesCameFrom) {
   const Read read(kJob);
   EXPECT_EQ(read.job.where("strategy.plugin"), "job.toml:3:1");
-  EXPECT_EQ(read.job.where("optimizer.schedule.name"), "job.toml:62:14");
-  EXPECT_EQ(read.job.where("model.layers"), "job.toml:68:1");
-  EXPECT_EQ(read.program[0].where("layers"), "job.toml:68:1");
+  EXPECT_EQ(read.job.where("optimizer.schedule.name"), "job.toml:68:14");
+  EXPECT_EQ(read.job.where("model.layers"), "job.toml:83:1");
+  EXPECT_EQ(read.program[0].where("layers"), "job.toml:83:1");
   EXPECT_EQ(read.program[0].where("rate"), "default");
   EXPECT_EQ(read.job.where("model.rate"), "default");
   EXPECT_TRUE(read.job.replaced.empty());

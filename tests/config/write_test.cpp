@@ -104,7 +104,9 @@ void draw(Draw& draw, Job& job, Network& network) {
                                    draw.integer(0, std::numeric_limits<int64_t>::max())});
   job.train = {draw.integer(0, 1'000'000'000), draw.integer(1, 1'000'000'000),
                static_cast<int>(draw.integer(1, 1'000'000)),
-               static_cast<uint64_t>(draw.integer(0, std::numeric_limits<int64_t>::max())), draw.integer(0, 10)};
+               static_cast<uint64_t>(draw.integer(0, std::numeric_limits<int64_t>::max())), draw.integer(0, 10),
+               draw.one_of<const char*>({"ranks", "tokens", "none"}), draw.integer(0, 3)};
+  job.precision = {draw.one_of<const char*>({"fp32", "bf16"}), draw.one_of<const char*>({"fp32", "bf16"})};
   job.optimizer = {draw.one_of<const char*>({"adamw", "sgd", "program"}),
                    draw.real(0, 1e3),
                    {draw.real(0, 0.999), draw.real(0, 0.5)},
@@ -112,7 +114,14 @@ void draw(Draw& draw, Job& job, Network& network) {
                    draw.real(0, 0.9),
                    draw.real(0, 1),
                    draw.real(0, 1e9),
-                   {draw.one_of<const char*>({"constant", "cosine"}), draw.integer(0, 99), draw.real(0, 1)}};
+                   draw.one_of<const char*>({"l2", "inf"}),
+                   {draw.one_of<const char*>({"constant", "cosine"}), draw.integer(0, 99), draw.real(0, 1)},
+                   {}};
+  for (int64_t n = draw.integer(0, 2); n > 0; --n) {
+    job.optimizer.groups.push_back({"*." + std::to_string(n), {}, {}, ""});
+    if (draw.truth()) job.optimizer.groups.back().lr_scale = draw.real(0, 10);
+    if (draw.truth()) job.optimizer.groups.back().weight_decay = draw.real(0, 1);
+  }
   for (int64_t n = draw.integer(0, 2); n > 0; --n) job.plugins.path.push_back("/opt/" + std::to_string(n) + "é\"");
   network.layers = static_cast<int>(draw.integer(1, 1000));
   network.units = draw.one_of<const char*>({"root", "split"});
@@ -231,7 +240,7 @@ TEST(Write, EveryKeyHasItsComment) {
       << text;
   EXPECT_NE(text.find("# shard_over = 0 "), std::string::npos);
   EXPECT_NE(text.find("# all_reduce = \"each\"  # when replicas"), std::string::npos);
-  EXPECT_NE(text.find("\n# The run.\n[train]\nsteps          = 200  # optimizer steps\n"), std::string::npos);
+  EXPECT_NE(text.find("\n# The run.\n[train]\nsteps              = 200      # optimizer steps\n"), std::string::npos);
   for (const std::string line : {"[optimizer.schedule]", "[plugins]", "[memory]", "[mesh]"})
     EXPECT_NE(text.find("\n" + line + "\n"), std::string::npos) << line;
 }
@@ -244,7 +253,7 @@ TEST(Write, ShowsOverrides) {
   overrides.units = {"h.*:reduce=last"};
   read.apply(overrides);
   const std::string text = print_job(read.job, read.program);
-  EXPECT_NE(text.find("\nsteps          = 6 "), std::string::npos) << text;
+  EXPECT_NE(text.find("\nsteps              = 6 "), std::string::npos) << text;
   EXPECT_NE(text.find("\n# The network.\n[model]\nlayers = 8 "), std::string::npos) << text;
   EXPECT_NE(text.find("\n[[strategy.unit]]\nmatch = \"h.*\"\nreduce = \"last\"\n"), std::string::npos) << text;
 }

@@ -93,8 +93,10 @@ struct Job {
     std::string match;                   // a parameter's name or a glob: "*.bias"
     std::optional<double> lr_scale;      // times lr and times the program's own factor
     std::optional<double> weight_decay;  // in place of [optimizer] weight_decay and of the program's choice
-    std::string where;
-    bool operator==(const Group&) const = default;
+    std::string where;                   // not compared
+    bool operator==(const Group& other) const {
+      return match == other.match && lr_scale == other.lr_scale && weight_decay == other.weight_decay;
+    }
   };
 
   struct Optimizer {

@@ -60,6 +60,7 @@ class Table {
   Table& key(std::string name, std::vector<std::string>* field, KeySpec spec = {});
   Table& key(std::string name, std::array<double, 2>* field, KeySpec spec = {});
   Table& key(std::string name, std::optional<int>* field, KeySpec spec = {});  // printed as a comment while absent
+  Table& key(std::string name, std::optional<double>* field, KeySpec spec = {});
   Table& key(std::string name, std::optional<AllReduce>* field, KeySpec spec = {});
   // A number of bytes: an integer, or text such as "2 GiB".
   Table& bytes(std::string name, int64_t* field, KeySpec spec = {});
@@ -92,7 +93,7 @@ class Table {
   };
   using Field = std::variant<bool*, int*, int64_t*, uint64_t*, double*, std::string*, std::vector<double>*,
                              std::vector<std::string>*, std::array<double, 2>*, std::optional<int>*,
-                             std::optional<AllReduce>*, Bytes>;
+                             std::optional<double>*, std::optional<AllReduce>*, Bytes>;
   struct Key {
     std::string name;
     Field field;
