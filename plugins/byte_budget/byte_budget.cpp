@@ -36,9 +36,14 @@ struct Candidate {
   double worth(double seconds) const { return seconds / static_cast<double>(unit.bytes()); }
 };
 
-std::string milliseconds(double seconds) {
+std::string seconds_text(double seconds) {
   char text[32];
-  std::snprintf(text, sizeof text, "%.3g ms", seconds * 1e3);
+  if (seconds >= 1)
+    std::snprintf(text, sizeof text, "%.3g s", seconds);
+  else if (seconds >= 1e-3)
+    std::snprintf(text, sizeof text, "%.3g ms", seconds * 1e3);
+  else
+    std::snprintf(text, sizeof text, "%.3g µs", seconds * 1e6);
   return text;
 }
 
@@ -200,8 +205,8 @@ struct ByteBudget {
       plan.set(candidate.unit, decision,
                (!candidate.kept ? "freed: its " + bytes + " exceed the " + left + " left"
                 : candidate.exposed > 0
-                    ? "kept: saves " + milliseconds(candidate.exposed) + " of exposed gather for " + bytes
-                    : "kept: saves a hidden gather of " + milliseconds(candidate.gather) + " for " + bytes) +
+                    ? "kept: saves " + seconds_text(candidate.exposed) + " of exposed gather for " + bytes
+                    : "kept: saves a hidden gather of " + seconds_text(candidate.gather) + " for " + bytes) +
                    standing);
     }
   }

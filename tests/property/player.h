@@ -136,7 +136,8 @@ class Player {
     if (!me.saved.empty()) me.saved.pop_back();
     const UnitSpec& spec = runtime_.model().spec(at);
     const int run = me.backwards++;
-    for (std::size_t p = 0; p < spec.parameters.size() && spec.trainable(); ++p) {
+    for (std::size_t p = 0; p < spec.parameters.size(); ++p) {
+      if (!spec.parameters[p].trainable) continue;
       const auto values = view.parameter(static_cast<int>(p));
       const auto gradient = view.gradient(static_cast<int>(p));
       for (std::size_t i = 0; i < values.size(); ++i)
