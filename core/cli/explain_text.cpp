@@ -202,7 +202,10 @@ std::string kept_text(const engine::PlannedStrategy& planned, const Style& style
   for (const engine::KeptUnit& kept : planned.kept)
     table.add({planned.plan.units[static_cast<std::size_t>(kept.unit)].name,
                kept.peak_bytes == 0 ? "nothing" : bytes_text(kept.peak_bytes)});
-  return style.table(table, "  ");
+  const std::string more = planned.kept.size() == engine::kMostPriced
+                               ? fmt::format("  the {} largest; smaller ones are not priced\n", engine::kMostPriced)
+                               : "";
+  return style.table(table, "  ") + more;
 }
 
 std::string notes_text(const engine::PlannedStrategy& planned, const Style& style) {

@@ -43,8 +43,7 @@ Problem make_problem(const Job& job, const Model& model) {
     unit.bytes = whole_bytes(job, spec, problem.ranks);
     for (const Parameter& p : spec.parameters)
       if (p.trainable && p.same_as.empty()) unit.trainable_bytes += p.elements() * element;
-    unit.gradient_bytes =
-        model::Layout(spec, problem.ranks).trainable().shard_elements * problem.ranks * element;
+    unit.gradient_bytes = model::Layout(spec, problem.ranks).trainable().shard_elements * problem.ranks * element;
     unit.flops_forward = spec.flops_forward;
     unit.flops_backward = spec.flops_backward;
     problem.units.push_back(std::move(unit));
@@ -81,19 +80,28 @@ bool keeps(const Decision& decision) {
   return decision.after_forward.kind != AfterForward::Kind::free || decision.after_backward == AfterBackward::keep;
 }
 
+// A price drives a whole step, so that the prices of all kept units would take time in the square of their number: the
+// largest units are priced.
 std::vector<KeptUnit> price_kept(const Job& job, const Model& model, const Plan& plan, int optimizer_states,
-                                 int64_t peak) {
+                                 const std::vector<UnitBytes>& bytes, int64_t peak) {
   std::vector<KeptUnit> kept;
   if (plan.shards == 1) return kept;  // everything is there anyway
-  for (int u = 0; u < model.unit_count(); ++u) {
-    if (!plan.units[static_cast<std::size_t>(u)].owns_parameters ||
-        !keeps(plan.units[static_cast<std::size_t>(u)].decision))
-      continue;
-    Plan freed = plan;
-    Decision& decision = freed.units[static_cast<std::size_t>(u)].decision;
+  for (int u = 0; u < model.unit_count(); ++u)
+    if (plan.units[static_cast<std::size_t>(u)].owns_parameters &&
+        keeps(plan.units[static_cast<std::size_t>(u)].decision))
+      kept.push_back({u, 0});
+  const auto whole = [&](const KeptUnit& unit) { return bytes[static_cast<std::size_t>(unit.unit)].whole; };
+  std::stable_sort(kept.begin(), kept.end(), [&](const KeptUnit& a, const KeptUnit& b) { return whole(a) > whole(b); });
+  kept.resize(std::min(kept.size(), kMostPriced));
+  std::sort(kept.begin(), kept.end(), [](const KeptUnit& a, const KeptUnit& b) { return a.unit < b.unit; });
+  Plan freed = plan;
+  for (KeptUnit& one : kept) {
+    Decision& decision = freed.units[static_cast<std::size_t>(one.unit)].decision;
+    const Decision before = decision;
     decision.after_forward = AfterForward::free();
     decision.after_backward = AfterBackward::free;
-    kept.push_back({u, peak - drive(job, model, freed, optimizer_states).peak_bytes()});
+    one.peak_bytes = peak - drive(job, model, freed, optimizer_states).peak_bytes();
+    decision = before;
   }
   return kept;
 }
@@ -199,7 +207,7 @@ PlannedStrategy plan_strategy(const Job& job, const Model& model, const Strategy
     planned.units.push_back({whole_bytes(job, spec, planned.plan.shards),
                              layout.shard_elements() * bytes_of(Dtype::fp32), spec.saved_bytes});
   }
-  planned.kept = price_kept(job, model, planned.plan, optimizer_states, planned.peak.total());
+  planned.kept = price_kept(job, model, planned.plan, optimizer_states, planned.units, planned.peak.total());
   return planned;
 }
 

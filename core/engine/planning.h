@@ -25,6 +25,9 @@ struct UnitBytes {
   int64_t whole = 0, shard = 0, saved = 0;  // saved: per micro-batch, as the program declares
 };
 
+// Kept units that are priced, the largest ones.
+inline constexpr std::size_t kMostPriced = 64;
+
 // A unit that the plan keeps, and what that costs: how much lower the predicted peak would be if it were freed after
 // forward and backward instead.
 struct KeptUnit {
@@ -39,7 +42,7 @@ struct PlannedStrategy {
   TrafficByOp traffic;           // of one declared step, bytes received per rank
   MemoryPeak peak;               // predicted, of the declared step
   std::vector<UnitBytes> units;  // in the model's order
-  std::vector<KeptUnit> kept;
+  std::vector<KeptUnit> kept;    // the largest kMostPriced of them, in the model's order
   std::vector<std::string> log;  // what the plugin logged while deciding, "warn: …"
 };
 

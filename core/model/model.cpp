@@ -148,17 +148,18 @@ int64_t Model::parameter_count() const {
 }
 
 std::vector<int> Model::forward_order() const {
+  std::vector<std::vector<int>> children(units_.size());
+  for (int unit = 1; unit < unit_count(); ++unit)
+    children[static_cast<std::size_t>(parents_[static_cast<std::size_t>(unit)].index)].push_back(unit);
   std::vector<int> order;
-  enter(0, order);
+  const auto enter = [&](const auto& self, int unit) -> void {
+    for (int run = 0; run < units_[static_cast<std::size_t>(unit)].repeats; ++run) {
+      order.push_back(unit);
+      for (const int child : children[static_cast<std::size_t>(unit)]) self(self, child);
+    }
+  };
+  enter(enter, 0);
   return order;
-}
-
-void Model::enter(int unit, std::vector<int>& order) const {
-  for (int run = 0; run < units_[static_cast<std::size_t>(unit)].repeats; ++run) {
-    order.push_back(unit);
-    for (int child = 1; child < unit_count(); ++child)
-      if (parents_[static_cast<std::size_t>(child)].index == unit) enter(child, order);
-  }
 }
 
 }  // namespace reshard

@@ -14,6 +14,7 @@ namespace {
 
 using tests::broken;
 using tests::error_text;
+using tests::kShipped;
 using tests::read_bytes;
 using tests::shipped;
 
@@ -56,7 +57,7 @@ TEST_F(CatalogTest, TheFirstFileOfTheNameWins) {
 }
 
 TEST_F(CatalogTest, EveryShippedStrategyIsFoundBesideTheProgram) {
-  for (const char* name : {"replicate", "zero1", "zero2", "zero3", "root_no_reshard"}) {
+  for (const char* name : kShipped) {
     const Found found = find(name, search_folders({}));
     EXPECT_TRUE(std::filesystem::equivalent(found.file, shipped(name)));
     EXPECT_EQ(found.rule, "beside the program");

@@ -39,7 +39,7 @@ std::vector<Symbol> dynamic_symbols(std::string bytes) {
 }
 
 TEST(Exports, OneDataSymbolAndNothingOfTheHost) {
-  for (const char* name : {"replicate", "zero1", "zero2", "zero3", "root_no_reshard"}) {
+  for (const char* name : tests::kShipped) {
     int imported = 0;
     std::string exported;
     for (const Symbol& symbol : dynamic_symbols(tests::read_bytes(tests::shipped(name)))) {

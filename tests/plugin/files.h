@@ -16,6 +16,10 @@
 
 namespace reshard::tests {
 
+// The strategies that come with Reshard.
+inline constexpr const char* kShipped[] = {"replicate",    "zero1",  "zero2",     "zero3",      "root_no_reshard",
+                                           "node_reshard", "hybrid", "keep_last", "byte_budget"};
+
 inline std::string shipped(const std::string& name) {
   return std::string(RESHARD_BINARY_DIR) + "/plugins/" + name + ".so";
 }

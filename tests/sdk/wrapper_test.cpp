@@ -131,4 +131,32 @@ TEST(Wrapper, ManyStarsTakeNoLonger) {
   EXPECT_TRUE(glob_match("*a*a*a*a*a*a*a*b", name + "b"));
 }
 
+TEST(Wrapper, TheBackwardEntersTheRootThenTheLastFirst) {
+  // root { a { a.x, a.y }, b { b.x } }, declared level by level.
+  const int32_t parents[] = {-1, 0, 0, 1, 1, 2};
+  const char* names[] = {"root", "a", "b", "a.x", "a.y", "b.x"};
+  reshard_unit units[6] = {};
+  for (std::size_t i = 0; i < 6; ++i) units[i].parent = parents[i], units[i].name = {names[i], std::strlen(names[i])};
+  reshard_problem problem{};
+  problem.units = units, problem.unit_count = 6, problem.unit_size = sizeof units[0];
+  std::string order;
+  for (const Unit& unit : backward_order(Units(&problem))) order += std::string(unit.name()) + " ";
+  EXPECT_EQ(order, "root b b.x a a.y a.x ");
+  problem.unit_count = 0;
+  EXPECT_TRUE(backward_order(Units(&problem)).empty());
+}
+
+TEST(Wrapper, TextsForReasons) {
+  EXPECT_EQ(bytes_text(0), "0 B");
+  EXPECT_EQ(bytes_text(1023), "1023 B");
+  EXPECT_EQ(bytes_text(1024), "1 KiB");
+  EXPECT_EQ(bytes_text(1536), "1.5 KiB");
+  EXPECT_EQ(bytes_text(3 << 20 | 12345), "3.01 MiB");
+  EXPECT_EQ(bytes_text(int64_t{80} << 30), "80 GiB");
+  EXPECT_EQ(bytes_text(INT64_MAX), "8 EiB");
+  EXPECT_EQ(divisors_text(1), "1");
+  EXPECT_EQ(divisors_text(7), "1 and 7");
+  EXPECT_EQ(divisors_text(12), "1, 2, 3, 4, 6 and 12");
+}
+
 }  // namespace

@@ -111,7 +111,6 @@ class Model {
  private:
   void check(const UnitSpec& spec) const;
   void check_tie(const UnitSpec& spec, std::size_t index) const;
-  void enter(int unit, std::vector<int>& order) const;
 
   std::vector<UnitSpec> units_;
   std::vector<Unit> parents_;

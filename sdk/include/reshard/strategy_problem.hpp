@@ -4,11 +4,14 @@
 // What a strategy is asked about (Problem, Unit) and where its answers go (Plan, Decision). Part of strategy.hpp.
 
 #include <cstdint>
+#include <cstdio>
+#include <iterator>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "plugin.h"
 
@@ -230,6 +233,51 @@ inline bool glob_match(std::string_view pattern, std::string_view name) {
   }
   while (p < pattern.size() && pattern[p] == '*') ++p;
   return p == pattern.size();
+}
+
+// The problem's units in the order in which the declared backward pass enters them: the root, then what it encloses
+// from the last to the first, each before what it encloses itself.
+inline std::vector<Unit> backward_order(const Units& units) {
+  std::vector<std::vector<uint32_t>> inside(units.size());
+  std::vector<uint32_t> open;
+  for (const Unit& unit : units) {
+    if (unit.parent() < 0)
+      open.push_back(unit.index());
+    else
+      inside[static_cast<std::size_t>(unit.parent())].push_back(unit.index());
+  }
+  std::vector<Unit> order;
+  while (!open.empty()) {
+    const uint32_t next = open.back();
+    open.pop_back();
+    order.push_back(units[next]);
+    open.insert(open.end(), inside[next].begin(), inside[next].end());
+  }
+  return order;
+}
+
+// "512 B", "1.5 KiB", "80 GiB": three significant digits, powers of 1024, as the host writes bytes. For reasons.
+inline std::string bytes_text(int64_t bytes) {
+  static constexpr const char* names[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  double value = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  while (value >= 1023.5 && unit + 1 < std::size(names)) value /= 1024, ++unit;
+  char digits[32];
+  std::snprintf(digits, sizeof digits, "%.*f", value >= 100 || unit == 0 ? 0 : value >= 10 ? 1 : 2, value);
+  std::string text = digits;
+  if (text.find('.') != std::string::npos) {
+    while (text.back() == '0') text.pop_back();
+    if (text.back() == '.') text.pop_back();
+  }
+  return text + " " + names[unit];
+}
+
+// "1, 2, 4 and 8": the numbers that divide `ranks`, for errors about one that does not.
+inline std::string divisors_text(uint32_t ranks) {
+  std::string text;
+  for (uint32_t k = 1; k < ranks; ++k)
+    if (ranks % k == 0) text += (text.empty() ? "" : ", ") + std::to_string(k);
+  return text.empty() ? std::to_string(ranks) : text + " and " + std::to_string(ranks);
 }
 
 }  // namespace reshard::sdk
