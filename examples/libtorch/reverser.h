@@ -18,10 +18,10 @@ struct ReverserImpl : torch::nn::Module {
         places(register_parameter("places", 0.5 * torch::randn({options.length, options.width}))),
         head(register_module("head", torch::nn::Linear(options.width, 10))) {
     for (int64_t layer = 0; layer < options.layers; ++layer)
-      blocks->push_back(torch::nn::TransformerEncoderLayer(
-          torch::nn::TransformerEncoderLayerOptions(options.width, options.heads)
-              .dim_feedforward(4 * options.width)
-              .dropout(0)));
+      blocks->push_back(
+          torch::nn::TransformerEncoderLayer(torch::nn::TransformerEncoderLayerOptions(options.width, options.heads)
+                                                 .dim_feedforward(4 * options.width)
+                                                 .dropout(0)));
     register_module("blocks", blocks);
   }
 

@@ -8,22 +8,19 @@
 //   units.backward(loss);
 //
 // A unit's forward lies between two identities that autograd knows. In backward the one behind it runs first and calls
-// before_backward; the one before it runs when all of the unit's gradients are done, and calls after_backward. What needs
-// no gradient (token numbers) has no such end: that unit's backward ends with the one of the unit that encloses it.
+// before_backward; the one before it runs when the unit's gradients are done, and calls after_backward. An input
+// without gradient (token numbers) has no such end: that unit's backward ends with that of the unit that encloses it.
 //
 // [Note: one storage per unit] A unit may lie elsewhere at each gather, and autograd keeps aliases of parameters from
-// forward to backward (a Linear saves its weight transposed). They share the parameter's StorageImpl, not its tensor. So
-// the address is exchanged there: an alias that kept the old one would give wrong gradients in silence.
+// forward to backward (a Linear saves its weight transposed). They share the parameter's StorageImpl, not its tensor.
+// So the address is exchanged there: an alias that kept the old one would give wrong gradients in silence.
 //
-// Threads: each rank has a net and a Units of its own, for the rank's thread only; on the CPU autograd runs backward on
-// the thread that asks for it. Errors are reshard::Error; after one the step is abandoned and nothing is whole.
+// Threads: each rank has its own net and Units, for its thread only. On the CPU autograd runs on the thread that asks.
 
 #include <algorithm>
-#include <cstdint>
 #include <functional>
 #include <map>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <torch/csrc/autograd/custom_function.h>
@@ -40,7 +37,6 @@ using torch::Tensor;
 
 // A parameter without memory carries this dispatch key, whose only kernel throws.
 inline constexpr c10::DispatchKey kNoMemory = c10::DispatchKey::TESTING_ONLY_GenericWrapper;
-
 struct Keys : c10::TensorImpl {  // the way to a protected member that LibTorch has no function for
   static c10::DispatchKeySet& of(const Tensor& tensor) { return tensor.unsafeGetTensorImpl()->*(&Keys::key_set_); }
 };
@@ -53,8 +49,8 @@ inline void refuse(const c10::OperatorHandle& op, torch::jit::Stack* arguments) 
     if (argument.isTensorList()) std::ranges::for_each(argument.toTensorVector(), look);
   }
   throw reshard::Error(reshard::ErrorCode::model,
-                       "parameter \"" + name + "\" is used by " + op.schema().name() + " outside of its unit's hooks", "",
-                       "use it in its module's forward, or read it by Runtime::read or Runtime::whole");
+                       "parameter \"" + name + "\" is used by " + op.schema().name() + " outside of its unit's hooks",
+                       "", "use it in its module's forward, or read it by Runtime::read or Runtime::whole");
 }
 inline const torch::Library kRefusal = [] {
   torch::Library library(torch::Library::IMPL, "_", kNoMemory, __FILE__, __LINE__);
@@ -63,38 +59,32 @@ inline const torch::Library kRefusal = [] {
 }();
 
 // A unit's parameters on one storage that owns nothing (see the note). REQUIRES: what declare() checks.
-class UnitStorage {
- public:
-  explicit UnitStorage(std::vector<Tensor> parameters) : parameters_(std::move(parameters)) {
-    for (const Tensor& p : parameters_) p.unsafeGetTensorImpl()->set_storage_keep_dtype(storage_);
+struct UnitStorage {
+  explicit UnitStorage(const std::vector<Tensor>& of) : parameters(of) {
+    for (const Tensor& p : parameters) p.unsafeGetTensorImpl()->set_storage_keep_dtype(storage);
     point_nowhere();
   }
   void point_at(const std::vector<float*>& memory) {  // one address per parameter, all in one block
-    if (memory.empty()) return;
-    float* base = *std::ranges::min_element(memory);
-    int64_t length = 0;
+    float* base = memory.empty() ? nullptr : *std::ranges::min_element(memory);
+    std::ptrdiff_t length = 0;
     for (std::size_t i = 0; i < memory.size(); ++i) {
-      parameters_[i].unsafeGetTensorImpl()->set_storage_offset(memory[i] - base);
-      length = std::max(length, memory[i] - base + parameters_[i].numel());
-      Keys::of(parameters_[i]) = Keys::of(parameters_[i]).remove(kNoMemory);
+      parameters[i].unsafeGetTensorImpl()->set_storage_offset(memory[i] - base);
+      length = std::max(length, memory[i] - base + parameters[i].numel());
+      Keys::of(parameters[i]) = Keys::of(parameters[i]).remove(kNoMemory);
     }
-    storage_.set_data_ptr_noswap({base, torch::kCPU});
-    storage_.set_nbytes(static_cast<std::size_t>(length) * sizeof(float));
+    storage.set_data_ptr_noswap({base, torch::kCPU});
+    storage.set_nbytes(static_cast<std::size_t>(length) * sizeof(float));
   }
   void point_nowhere() {
-    storage_.set_data_ptr_noswap({nullptr, torch::kCPU});
-    storage_.set_nbytes(std::size_t{0});
-    for (const Tensor& p : parameters_) Keys::of(p) = Keys::of(p).add(kNoMemory);
+    point_at({});
+    for (const Tensor& p : parameters) p.mutable_grad() = Tensor(), Keys::of(p) = Keys::of(p).add(kNoMemory);
   }
-  const std::vector<Tensor>& parameters() const { return parameters_; }
-
- private:
-  std::vector<Tensor> parameters_;
-  c10::Storage storage_{c10::Storage::use_byte_size_t(), 0, {nullptr, torch::kCPU}};
+  std::vector<Tensor> parameters;
+  c10::Storage storage{c10::Storage::use_byte_size_t(), 0, {nullptr, torch::kCPU}};
+  std::function<void()> begins = {}, ends = {};  // its backward
 };
 
-// The identity; its backward calls `*told`.
-struct Boundary : torch::autograd::Function<Boundary> {
+struct Boundary : torch::autograd::Function<Boundary> {  // the identity; its backward calls `*told`
   static Tensor forward(torch::autograd::AutogradContext* context, const Tensor& input, std::function<void()>* told) {
     context->saved_data["told"] = static_cast<int64_t>(reinterpret_cast<intptr_t>(told));
     context->set_materialize_grads(false);
@@ -106,8 +96,7 @@ struct Boundary : torch::autograd::Function<Boundary> {
   }
 };
 
-// One unit per module of the Sequential net.`blocks`; the root owns all other parameters. Those without requires_grad are
-// frozen. Throws Error(model).
+// One unit per module of the Sequential net.`blocks`, and the root for all other parameters. Throws Error(model).
 inline reshard::Model declare(const torch::nn::Module& net, const std::string& blocks) {
   std::vector<reshard::UnitSpec> units{{.name = "root"}};
   for (const auto& block : net.named_children()[blocks]->named_children())
@@ -116,20 +105,21 @@ inline reshard::Model declare(const torch::nn::Module& net, const std::string& b
   for (const auto& [name, tensor] : net.named_parameters().pairs()) {
     if (tensor.scalar_type() != torch::kFloat || !tensor.device().is_cpu() || !tensor.is_contiguous())
       throw reshard::Error(reshard::ErrorCode::model, "parameter \"" + name + "\" is not contiguous fp32 on the CPU");
-    const std::string first = names.emplace(tensor.unsafeGetTensorImpl(), name).first->second;
-    const std::size_t unit = name.starts_with(blocks + ".") ? 1 + std::stoul(name.substr(blocks.size() + 1)) : 0;
-    units[unit].parameters.push_back({.name = name, .shape = tensor.sizes().vec(), .trainable = tensor.requires_grad(),
-                                      .same_as = first == name ? "" : first});
+    const std::string tied = names.emplace(tensor.unsafeGetTensorImpl(), name).first->second;
+    std::size_t u = units.size() - 1;
+    while (u > 0 && !name.starts_with(units[u].name + ".")) --u;
+    units[u].parameters.push_back({.name = name, .shape = tensor.sizes().vec(), .trainable = tensor.requires_grad()});
+    if (tied != name) units[u].parameters.back().same_as = tied;
   }
   reshard::Model model(units[0]);
-  for (std::size_t unit = 1; unit < units.size(); ++unit) model.add(units[unit]);
+  for (std::size_t u = 1; u < units.size(); ++u) model.add(units[u]);
   return model;
 }
 
 class Units {
  public:
   // [collective] Fills the shards with the net's values, takes its memory, and puts hooks around the modules of
-  // net.`blocks`. REQUIRES: the runtime's model is declare()'s of an equal net; both outlive this.
+  // net.`blocks`. REQUIRES: the runtime's model is declare()'s; net and runtime outlive this, and this outlives losses.
   Units(torch::nn::Module& net, const std::string& blocks, reshard::Runtime& runtime) : runtime_(runtime) {
     const auto named = net.named_parameters();
     runtime.fill([&](std::string_view name, int64_t offset, std::span<float> values) {
@@ -137,48 +127,40 @@ class Units {
     });
     for (int u = 0; u < runtime.model().unit_count(); ++u) {
       std::vector<Tensor> parameters;
-      for (const reshard::Parameter& parameter : runtime.model().spec({u}).parameters) {
-        parameters.push_back(named[parameter.name]);
-        torch::autograd::impl::set_name(parameters.back(), parameter.name);
-      }
-      units_.push_back({UnitStorage(parameters), [this, u] { begin_backward(u); }, [this, u] { end_backward(u); }});
+      for (const auto& parameter : runtime.model().spec({u}).parameters) parameters.push_back(named[parameter.name]);
+      UnitStorage& unit = units_.emplace_back(parameters);
+      unit.begins = [this, u] { begin_backward(u); };
+      unit.ends = [this, u] { end_backward(u); };
     }
-    for (int u = 1; torch::nn::AnyModule& module : *net.named_children()[blocks]->as<torch::nn::Sequential>()) {
-      module = torch::nn::Functional([this, u, module](const Tensor& x) mutable { return run(u, x, module); }).ptr();
-      ++u;
+    for (const auto& [name, tensor] : named.pairs()) torch::autograd::impl::set_name(tensor, name);
+    for (int u = 0; auto& module : *net.named_children()[blocks]->as<torch::nn::Sequential>()) {
+      const auto hooked = [this, u = ++u, module](const Tensor& x) mutable { return run(u, x, module); };
+      module = torch::nn::Functional(hooked).ptr();
     }
   }
   Units(const Units&) = delete;
-  Units& operator=(const Units&) = delete;
 
   // Runs `pass`, which calls the net's forward, in the root's hooks, and the backward of what it returned.
   Tensor forward(const std::function<Tensor()>& pass) {
-    return guarded([&] {
-      open(0, runtime_.before_forward({0}));
-      Tensor output = pass();
-      close(0);
-      runtime_.after_forward({0});
-      return output;
-    });
+    Tensor output;
+    guarded([&] { output = in_forward(0, pass); });
+    return output;
   }
   void backward(const Tensor& loss) {
-    guarded([&] {
-      begin_backward(0);
-      loss.backward();
-      end_backward(0);
-    });
+    guarded([&] { begin_backward(0), loss.backward(), end_backward(0); });
   }
 
  private:
-  struct OfUnit {
-    UnitStorage storage;
-    std::function<void()> begins, ends;  // its backward
-  };
   Tensor run(int u, const Tensor& input, torch::nn::AnyModule& module) {
+    return in_forward(u, [&] {
+      Tensor output = module.forward<Tensor>(input.requires_grad() ? Boundary::apply(input, &units_[u].ends) : input);
+      return output.requires_grad() ? Boundary::apply(output, &units_[u].begins) : output;
+    });
+  }
+  Tensor in_forward(int u, const std::function<Tensor()>& pass) {
     open(u, runtime_.before_forward({u}));
-    Tensor output = module.forward<Tensor>(input.requires_grad() ? Boundary::apply(input, &units_[u].ends) : input);
-    if (output.requires_grad()) output = Boundary::apply(output, &units_[u].begins);
-    close(u);
+    Tensor output = pass();
+    units_[u].point_nowhere();
     runtime_.after_forward({u});
     return output;
   }
@@ -186,41 +168,33 @@ class Units {
     const reshard::View view = runtime_.before_backward({u});
     open(u, view);
     in_backward_.push_back(u);
-    for (int i = 0; const Tensor& p : units_[u].storage.parameters()) {  // autograd adds into a gradient that is there
-      if (p.requires_grad()) p.mutable_grad() = torch::from_blob(view.gradient(i).data(), p.sizes());
-      ++i;
-    }
+    for (int i = -1; const Tensor& p : units_[u].parameters)  // autograd adds into a gradient that is there
+      if (++i, p.requires_grad()) p.mutable_grad() = torch::from_blob(view.gradient(i).data(), p.sizes());
   }
   void end_backward(int u) {  // and of what began in it and has no end of its own
     for (int last = -1; last != u; in_backward_.pop_back()) {
-      close(last = in_backward_.back());
+      units_[last = in_backward_.back()].point_nowhere();
       runtime_.after_backward({last});
     }
   }
   void open(int u, const reshard::View& view) {
-    std::vector<float*> memory(units_[u].storage.parameters().size());  // torch has no read-only tensors
+    std::vector<float*> memory(units_[u].parameters.size());  // torch has no read-only tensors
     for (int i = 0; float*& address : memory) address = const_cast<float*>(view.parameter(i++).data());
-    units_[u].storage.point_at(memory);
+    units_[u].point_at(memory);
   }
-  void close(int u) {
-    for (const Tensor& p : units_[u].storage.parameters()) p.mutable_grad() = Tensor();
-    units_[u].storage.point_nowhere();
-  }
-  template <typename Body>
-  std::invoke_result_t<Body> guarded(Body body) {
+  void guarded(const std::function<void()>& body) {
     try {
-      return body();
+      body();
     } catch (...) {
-      for (int u = 0; u < runtime_.model().unit_count(); ++u) close(u);
+      for (UnitStorage& unit : units_) unit.point_nowhere();
       in_backward_.clear();
       runtime_.abandon();
       throw;
     }
   }
-
   reshard::Runtime& runtime_;
-  std::vector<OfUnit> units_;     // whole before the first pass: boundaries point into it
-  std::vector<int> in_backward_;  // units whose backward has begun and not ended, in this order
+  std::vector<UnitStorage> units_;  // complete before the first pass: boundaries point into it
+  std::vector<int> in_backward_;    // units whose backward has begun and not ended, in this order
 };
 
 }  // namespace sharded
