@@ -1,5 +1,5 @@
-// A rank that throws: nobody waits for long, the step has not happened anywhere, and training goes on as if it had never
-// begun.
+// A rank that throws: nobody waits for long, the step has not happened anywhere, and training goes on as if it had
+// never begun.
 
 #include <atomic>
 #include <chrono>

@@ -94,8 +94,7 @@ inline Model tree(bool bf16 = false) {
 
 // A step whose contributions follow from `number` alone, not from how many steps came before it.
 inline StepResult step(Runtime& runtime, int64_t number, const Pass::Place& place = {}, bool bare = false) {
-  return runtime.step(
-      [&](MicroBatch at) { return Pass(runtime, {number, at.index, at.count}, place, bare)(); });
+  return runtime.step([&](MicroBatch at) { return Pass(runtime, {number, at.index, at.count}, place, bare)(); });
 }
 
 // Makes gradients visible: an update sets the values to what it is given as their gradient.
@@ -108,10 +107,39 @@ class ValuesBecomeGradients final : public Optimizer {
   }
 };
 
-// The reduced gradients of trainable parameters (and the values of frozen ones) after a body with one update at its end.
+// The reduced gradients of trainable parameters (and the values of frozen ones) after a body with one update at its
+// end.
 inline Values gradients_after(Job job, const Model& model, const Body& body) {
   job.optimizer.name = "program";
   return values_after(job, model, body, [] { return std::make_unique<ValuesBecomeGradients>(); });
+}
+
+// One micro-batch of a program that says itself which units it uses and what element i of a unit's gradient grows by.
+// What stands inside of an unused unit is unused with it.
+struct Terms {
+  std::function<float(int unit, int64_t i)> term;
+  std::function<bool(int unit)> forwards = [](int) { return true; };
+  std::function<bool(int unit)> backwards = [](int) { return true; };  // of those whose forward ran
+};
+
+inline void forward(Runtime& runtime, const Terms& terms, int unit = 0) {
+  if (!terms.forwards(unit)) return;
+  runtime.forward({unit}, [&](const View&) {
+    for (int child = 1; child < runtime.model().unit_count(); ++child)
+      if (runtime.model().parent({child}).index == unit) forward(runtime, terms, child);
+  });
+}
+
+inline void backward(Runtime& runtime, const Terms& terms, int unit = 0) {
+  const Model& model = runtime.model();
+  if (!terms.forwards(unit) || !terms.backwards(unit)) return;
+  runtime.backward({unit}, [&](const View& view) {
+    for (int child = model.unit_count() - 1; child > 0; --child)
+      if (model.parent({child}).index == unit) backward(runtime, terms, child);
+    for (int p = 0; p < static_cast<int>(model.spec({unit}).parameters.size()); ++p)
+      add_contribution(
+          view, p, [&](float, int64_t i) { return terms.term(unit, i); }, false);
+  });
 }
 
 }  // namespace reshard::toy
