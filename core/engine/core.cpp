@@ -154,15 +154,16 @@ void Core::run(Hook hook, int unit, std::span<const Op> ops) {
 }
 
 // Called where an exception ends a step, a pass or a read, by whoever catches it: the other ranks wait for this one and
-// must learn why.
+// must learn why. First of all that: a collective of this rank's own that is under way ends only by it, or when every rank
+// has come.
 void Core::abandon() noexcept {
-  stream_->restart();
   const std::string why = failure_text(std::current_exception());
   if (broken_ != nullptr)
     rank_.communicator().fail(why);
   else if (!interrupted_)
     rank_.communicator().interrupt(why);
   interrupted_ = true;
+  stream_->restart();
   scheduler_->on(Hook::abandon);
   executor_->give_back();
   for (UnitUse& use : uses_) use.open.clear();

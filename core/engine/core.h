@@ -81,7 +81,7 @@ class Core {
   void compare_plans(const PlannedStrategy& planned);
   std::vector<int64_t> sum_over_ranks(std::span<const int64_t> mine);
   double measure_gradient();
-  void agree(double loss_sum, double norm);
+  std::string agree(double loss_sum);
   void agree_to_update();
   void check_skips(const std::string& why);
   void apply_update(double norm);

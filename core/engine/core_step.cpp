@@ -105,12 +105,14 @@ double Core::gradient_norm() {
 void Core::check_skips(const std::string& why) {
   const int64_t most = job_.train.stop_after_skipped;
   if (most == 0 || skipped_in_a_row_ + 1 < most) return;
-  throw Error(ErrorCode::numeric, most == 1 ? why : fmt::format("{}, the {} steps before it were skipped", why, most - 1),
-              "", "lower [optimizer] lr, set clip_norm, or look at the data of that step");
+  const std::string before = most == 1   ? ""
+                             : most == 2 ? ", the step before it was skipped"
+                                         : fmt::format(", the {} steps before it were skipped", most - 1);
+  throw Error(ErrorCode::numeric, why + before, "", "lower [optimizer] lr, set clip_norm, or look at the data of that step");
 }
 
-// Exchanges losses and stop requests. After it every rank does the same.
-void Core::agree(double loss_sum, double norm) {
+// Exchanges losses and stop requests. Says which loss is not finite, if one is; the same on every rank.
+std::string Core::agree(double loss_sum) {
   struct Mine {
     double loss_sum = 0;
     int64_t stop = 0;
@@ -128,20 +130,18 @@ void Core::agree(double loss_sum, double norm) {
   }
   step_.loss = sum / divisor_;
   agreed_ = true;
-  if (why.empty() && !std::isfinite(norm))
-    why = fmt::format("the gradient norm is {} at step {}", number_text(norm), steps_);
-  step_.skipped = !why.empty();
-  if (step_.skipped) check_skips(why);
+  return why;
 }
 
 void Core::finish(double loss_sum) {
   const double norm = measure_gradient();
-  agree(loss_sum, norm);
+  std::string why = agree(loss_sum);
+  if (why.empty() && !std::isfinite(norm))
+    why = fmt::format("the gradient norm is {} at step {}", number_text(norm), steps_);
   step_.gradient_norm = norm;
-  if (step_.skipped)
-    skip();
-  else
-    apply_update(norm);
+  if (why.empty()) return apply_update(norm);
+  check_skips(why);
+  skip();
 }
 
 // For a program that drives the stages itself: nobody changes a parameter before everybody has come here.
@@ -227,7 +227,10 @@ void Core::optimize(const StepInfo& info) {
 }
 
 StepResult Core::end_step(double loss_sum) {
-  if (!agreed_) agree(loss_sum, 0.0);
+  if (!agreed_) {  // the program's stages have updated or skipped before the losses are known
+    const std::string why = agree(loss_sum);
+    if (!why.empty() && !step_.skipped && job_.train.stop_after_skipped == 1) check_skips(why);
+  }
   hook(Hook::end_step);
   ++steps_;
   const int64_t now = now_ns();

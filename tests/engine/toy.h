@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "reshard/job.h"
@@ -92,11 +93,18 @@ inline void fill(Runtime& runtime) {
   });
 }
 
-// Runs the declared forward and backward of one micro-batch through the hooks.
+// Runs the declared forward and backward of one micro-batch through the hooks. `place` is called around and inside of
+// each: at four places per use of a unit. `bare`: before_forward and after_forward, not forward(unit, …).
 class Pass {
  public:
-  Pass(Runtime& runtime, MicroBatch at)
-      : runtime_(runtime), at_(at), runs_(static_cast<std::size_t>(runtime.model().unit_count())) {}
+  using Place = std::function<void()>;
+
+  Pass(Runtime& runtime, MicroBatch at, Place place = {}, bool bare = false)
+      : runtime_(runtime),
+        at_(at),
+        place_(std::move(place)),
+        bare_(bare),
+        runs_(static_cast<std::size_t>(runtime.model().unit_count())) {}
 
   double operator()() {
     forward(0);
@@ -105,35 +113,66 @@ class Pass {
   }
 
   void forward(int unit) {
-    for (int run = 0; run < runtime_.model().spec({unit}).repeats; ++run)
-      runtime_.forward({unit}, [&](const View& view) {
-        const auto& parameters = runtime_.model().spec({unit}).parameters;
-        for (std::size_t p = 0; p < parameters.size(); ++p)
+    const Model& model = runtime_.model();
+    for (int run = 0; run < model.spec({unit}).repeats; ++run)
+      use(unit, true, [&](const View& view) {
+        for (std::size_t p = 0; p < model.spec({unit}).parameters.size(); ++p)
           loss_ += loss_term(seen(view, static_cast<int>(p))[0], runtime_.rank().index());
-        for (int child = 1; child < runtime_.model().unit_count(); ++child)
-          if (runtime_.model().parent({child}).index == unit) forward(child);
+        for (int child = 1; child < model.unit_count(); ++child)
+          if (model.parent({child}).index == unit) forward(child);
       });
   }
 
   void backward(int unit) {
     const Model& model = runtime_.model();
     for (int run = 0; run < model.spec({unit}).repeats; ++run)
-      runtime_.backward({unit}, [&](const View& view) {
+      use(unit, false, [&](const View& view) {
         for (int child = model.unit_count() - 1; child > 0; --child)
           if (model.parent({child}).index == unit) backward(child);
-        const int nth = runs_[static_cast<std::size_t>(unit)]++;
-        for (std::size_t p = 0; p < model.spec({unit}).parameters.size(); ++p) {
-          if (!model.spec({unit}).parameters[p].trainable) continue;
-          add_contribution(view, static_cast<int>(p), [&](float value, int64_t i) {
-            return contribution(value, at_.step, runtime_.rank().index(), at_.index, nth, i);
-          });
-        }
+        contribute(unit, view);
       });
   }
 
  private:
+  template <typename Fn>
+  void use(int unit, bool forward, const Fn& fn) {
+    const auto inside = [&](const View& view) {
+      place();
+      fn(view);
+      place();
+    };
+    place();
+    if (bare_) {
+      inside(forward ? runtime_.before_forward({unit}) : runtime_.before_backward({unit}));
+      forward ? runtime_.after_forward({unit}) : runtime_.after_backward({unit});
+    } else {
+      forward ? runtime_.forward({unit}, inside) : runtime_.backward({unit}, inside);
+    }
+    place();
+  }
+
+  void contribute(int unit, const View& view) {
+    const UnitSpec& spec = runtime_.model().spec({unit});
+    const int nth = runs_[static_cast<std::size_t>(unit)]++;
+    for (std::size_t p = 0; p < spec.parameters.size(); ++p) {
+      if (!spec.parameters[p].trainable) continue;
+      add_contribution(
+          view, static_cast<int>(p),
+          [&](float value, int64_t i) {
+            return contribution(value, at_.step, runtime_.rank().index(), at_.index, nth, i);
+          },
+          spec.needs_parameters_in_backward);
+    }
+  }
+
+  void place() const {
+    if (place_) place_();
+  }
+
   Runtime& runtime_;
   MicroBatch at_;
+  Place place_;
+  bool bare_;
   std::vector<int> runs_;
   double loss_ = 0;
 };
