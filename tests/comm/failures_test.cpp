@@ -180,7 +180,7 @@ TEST(RankHangs, others_get_an_error_that_names_it_after_the_timeout) {
     EXPECT_EQ(
         text(errors[static_cast<size_t>(rank)]),
         "rank " + std::to_string(rank) +
-            ", all-gather of unit h.3: rank 1 did not come to all-gather of unit h.3 within 0.2 s (see what rank 1 "
+            ", all-gather of unit h.3: rank 1 did not come to all-gather of unit h.3, collective 2, within 0.2 s (see what rank 1 "
             "is doing, or allow more time if it only computes for long)");
     EXPECT_EQ(code(errors[static_cast<size_t>(rank)]), ErrorCode::communication);
   }

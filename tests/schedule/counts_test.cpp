@@ -3,7 +3,9 @@
 
 #include <array>
 #include <cstdint>
+#include <set>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -177,6 +179,40 @@ TEST(Counts, BytesPerRankEqualTheFormulaToTheByte) {
     EXPECT_EQ(traffic.all_reduce.count, expected.all_reduces);
     EXPECT_EQ(traffic.all_reduce.bytes, expected.all_reduce_bytes);
   }
+}
+
+// What is live beside shards and the reduced gradients' shards: with freed units, a constant however many there are.
+TEST(Totals, TransientBytesDoNotGrowWithDepth) {
+  for (const Dtype dtype : {Dtype::fp32, Dtype::bf16})
+    for (const int prefetch : {0, 1, 3}) {
+      std::vector<int64_t> transient;
+      for (const int depth : {8, 16, 64, 200}) {
+        Model model({.name = "root"});
+        for (int u = 0; u < depth; ++u)
+          model.add({.name = std::to_string(u), .parameters = {{"p" + std::to_string(u), {6400}}}});
+        Step step = step_of(model, {.shards = 4, .replicas = 1}, 2, {dtype, Dtype::fp32});
+        for (ScheduledUnit& unit : step.units)
+          unit.decision = {.prefetch_forward = prefetch, .prefetch_backward = prefetch};
+        Scheduler scheduler(step);
+        int64_t shards = 0, most = 0;
+        Totals totals(BytesByCategory{});
+        declared_step(model, scheduler, [&](Hook hook, int unit, std::span<const Op> ops) {
+          for (const Op& op : ops) {
+            totals.apply(hook, unit, scheduler.micro_batch(), {&op, 1});
+            const bool of_shard = op.buffer == UnitBuffer::gradient_shard;
+            if (of_shard && op.kind == OpKind::allocate) shards += op.bytes;
+            if (of_shard && op.kind == OpKind::release) shards -= op.bytes;
+            int64_t live = 0;
+            for (const int64_t bytes : totals.now()) live += bytes;
+            most = std::max(most, live - shards);
+          }
+        });
+        transient.push_back(most);
+      }
+      EXPECT_GT(transient[0], 0);
+      EXPECT_EQ(std::set<int64_t>(transient.begin(), transient.end()).size(), 1U) << "prefetch " << prefetch;
+      EXPECT_LE(transient[0], (2 + prefetch) * 6400 * bytes_of(dtype));  // copies ahead and at work, and a gradient
+    }
 }
 
 TEST(Totals, ThePeakNamesItsUnitAndMoment) {

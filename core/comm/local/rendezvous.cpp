@@ -145,7 +145,8 @@ void Participant::check_alive(int peer, uint32_t step, int64_t nanoseconds_over)
   }
   if (nanoseconds_over < 0) return;
   failure.end({.code = ErrorCode::communication,
-               .what = fmt::format("rank {} did not come to {} within {:g} s", name_of(peer), text(mine().call),
+               .what = fmt::format("rank {} did not come to {}, collective {}, within {:g} s", name_of(peer),
+                                   text(mine().call), mine().collectives,
                                    rendezvous_->terms_->timeout_seconds),
                .remedy = fmt::format("see what rank {} is doing, or allow more time if it only computes for long",
                                      name_of(peer))});
