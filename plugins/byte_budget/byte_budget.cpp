@@ -135,7 +135,7 @@ class Search {
 };
 
 struct ByteBudget {
-  Bytes bytes_per_second{10'000'000'000};
+  Bytes bytes_per_second{int64_t{10} << 30};
   double latency = 20e-6;
   double flops_per_second = 100e9;
   uint32_t prefetch_forward = 1;

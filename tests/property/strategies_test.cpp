@@ -219,25 +219,40 @@ INSTANTIATE_TEST_SUITE_P(Nodes, Choosers,
                          testing::Combine(testing::Values(2, 4, 6, 8), testing::Bool(), testing::Range(20, 22)),
                          case_name);
 
-// A thousand units in a second: the strategy asks few questions, and each drives the scheduler through a whole step.
+// How long planning may take in a build for users; a sanitizer makes everything several times slower.
+#ifdef RESHARD_SANITIZED
+constexpr double kPatience = 20;
+#else
+constexpr double kPatience = 1;
+#endif
+
+// A thousand units in a second, ten thousand in ten: the strategy asks few questions, and each drives the scheduler
+// through a whole step. Of three tries the fastest counts, because the machine may be busy with other tests.
 TEST(ByteBudget, PlansAThousandUnitsInASecond) {
-  Model model({.name = "root", .parameters = {{"wte", {5000}}}});
-  for (int u = 0; u < 1000; ++u)
-    model.add({.name = fmt::format("h.{}", u), .parameters = {{fmt::format("w.{}", u), {1000 + u % 7 * 300}}}});
-  Job job = toy::job(4, "byte_budget", 2);
-  job.memory.budget = int64_t{12} << 20;
-  const auto started = std::chrono::steady_clock::now();
-  const engine::PlannedStrategy planned = engine::plan_strategy(job, model, engine::chosen_strategy(job), 2);
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - started;
-  const auto kept = std::count_if(planned.plan.units.begin(), planned.plan.units.end(), [](const UnitPlan& unit) {
-    return unit.decision.after_forward == AfterForward::keep();
-  });
-  EXPECT_LE(planned.peak.total(), job.memory.budget);
-  EXPECT_GT(planned.peak.total(), job.memory.budget - (int64_t{16} << 10)) << "room is left";
-  EXPECT_GT(kept, 100);
-  EXPECT_LT(kept, 900);
-  EXPECT_EQ(planned.kept.size(), engine::kMostPriced);
-  EXPECT_LT(took.count(), 1.0);
+  for (const int units : {1000, 10000}) {
+    Model model({.name = "root", .parameters = {{"wte", {5000}}}});
+    for (int u = 0; u < units; ++u)
+      model.add({.name = fmt::format("h.{}", u), .parameters = {{fmt::format("w.{}", u), {1000 + u % 7 * 300}}}});
+    Job job = toy::job(4, "byte_budget", 2);
+    job.memory.budget = (int64_t{12} << 20) * units / 1000;
+    engine::PlannedStrategy planned;
+    double fastest = 1e9;
+    for (int attempt = 0; attempt < 3 && fastest >= kPatience * units / 1000; ++attempt) {
+      const auto started = std::chrono::steady_clock::now();
+      planned = engine::plan_strategy(job, model, engine::chosen_strategy(job), 2);
+      fastest = std::min(fastest, std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count());
+    }
+    const auto kept = std::count_if(planned.plan.units.begin(), planned.plan.units.end(), [](const UnitPlan& unit) {
+      return unit.decision.after_forward == AfterForward::keep();
+    });
+    EXPECT_LE(planned.peak.total(), job.memory.budget);
+    EXPECT_GT(planned.peak.total(), job.memory.budget - (int64_t{16} << 10)) << "room is left";
+    EXPECT_GT(kept, units / 10);
+    EXPECT_LT(kept, units * 9 / 10);
+    EXPECT_EQ(planned.kept.size(), engine::kMostPriced);
+    EXPECT_LT(fastest, kPatience * units / 1000);
+    RecordProperty(fmt::format("seconds_{}", units), fmt::format("{:.3f}", fastest));
+  }
 }
 
 }  // namespace
