@@ -140,14 +140,19 @@ std::string plan_title(const engine::PlannedStrategy& planned, const Job& job, c
               ? fmt::format("sharded over {}", plan.shards)
               : fmt::format("{} replicas × {} {}", plan.replicas(), plan.shards, plan.shards == 1 ? "shard" : "shards");
   std::string text = fmt::format("{}: {}\n\n", style.strong(planned.name), safe_text(planned.summary));
-  text += rows_text(
-      {{"strategy", fmt::format("{} {}, {}", strategy_text(planned), planned.version, short_path(planned.file))},
-       {"plan", plan.hash()},
-       {"mesh", mesh},
-       {"step", fmt::format("{} sequences in {} {} per rank", count_text(job.train.global_batch),
-                            job.train.microbatches, job.train.microbatches == 1 ? "micro-batch" : "micro-batches")}},
-      "  ");
-  return text;
+  std::vector<std::vector<std::string>> rows{
+      {"strategy", fmt::format("{} {}, {}", strategy_text(planned), planned.version, short_path(planned.file))},
+      {"plan", plan.hash()},
+      {"mesh", mesh},
+      {"step", fmt::format("{} sequences in {} {} per rank", count_text(job.train.global_batch), job.train.microbatches,
+                           job.train.microbatches == 1 ? "micro-batch" : "micro-batches")}};
+  if (job.precision != Job::Precision{}) rows.push_back({"precision", precision_text(job)});
+  return text + rows_text(rows, "  ");
+}
+
+std::string precision_text(const Job& job) {
+  return fmt::format("parameters in {}, gradients added in {}, shards and optimizer in fp32", job.precision.param_dtype,
+                     job.precision.reduce_dtype);
 }
 
 std::string units_text(const engine::PlannedStrategy& planned, const Style& style) {

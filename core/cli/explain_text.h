@@ -23,6 +23,9 @@ std::string predicted_peak_text(const engine::PlannedStrategy& planned, const St
 std::string kept_text(const engine::PlannedStrategy& planned, const Style& style);
 std::string notes_text(const engine::PlannedStrategy& planned, const Style& style);
 
+// "parameters in bf16, gradients added in fp32, shards and optimizer in fp32".
+std::string precision_text(const Job& job);
+
 // "budget  2 GiB per rank (job.toml:40:1): 1.2 GiB to spare"; empty without a budget.
 std::string budget_text(const Job& job, const engine::PlannedStrategy& planned);
 

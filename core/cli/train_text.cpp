@@ -48,9 +48,7 @@ std::string start_text(const Job& job, const Facts& facts, const engine::Planned
   rows.push_back({"plan", planned.plan.hash()});
   rows.push_back({"mesh", mesh_text(job, planned.plan)});
   rows.push_back({"step", step_text(job, planned.plan)});
-  if (job.precision != Job::Precision{})
-    rows.push_back({"precision", fmt::format("parameters in {}, gradients added in {}, optimizer in fp32",
-                                             job.precision.param_dtype, job.precision.reduce_dtype)});
+  if (job.precision != Job::Precision{}) rows.push_back({"precision", precision_text(job)});
   for (const auto& [what, value] : facts) rows.push_back({what, value});
   rows.push_back({"predicted peak",
                   fmt::format("{} per rank, at {}", bytes_text(planned.peak.total()), moment_text(planned.peak))});

@@ -75,6 +75,10 @@ void Program::check_shape(const Job& job) const {
     throw Error(ErrorCode::config, "units = \"split\" needs tied = false: a tied matrix is in both units",
                 where(job, "model.units", "model.tied"), "set tied = false, or units = \"root\"");
   }
+  if (job.train.divisor == "tokens") {
+    throw Error(ErrorCode::config, "divisor = \"tokens\" is not for this program: all its micro-batches have equally many",
+                job.where("train.divisor"), "use divisor = \"ranks\", which is the same mean");
+  }
   if (tokens_.empty() && shape_.vocabulary < kByteTokens) {
     throw Error(ErrorCode::config, fmt::format("vocabulary = {} is too small for bytes of text", shape_.vocabulary),
                 job.where("model.vocabulary"), "set it to 256");

@@ -202,6 +202,9 @@ TEST_F(ProgramTest, RefusesWhatDoesNotFit) {
             "(set tied = false, or units = \"root\")");
   EXPECT_EQ(error_of("[model]\nvocabulary = 100\n"),
             "job.toml:2:1: vocabulary = 100 is too small for bytes of text (set it to 256)");
+  EXPECT_EQ(error_of("[train]\ndivisor = \"tokens\"\n"),
+            "job.toml:2:1: divisor = \"tokens\" is not for this program: all its micro-batches have equally many "
+            "(use divisor = \"ranks\", which is the same mean)");
   EXPECT_EQ(error_of("[data]\npath = \"\"\n"), "job.toml:2:1: data.path must not be empty");
   EXPECT_EQ(error_of("[data]\npath = \"none.txt\"\n"),
             "job.toml:2:1: \"" + (folder_ / "none.txt").string() + "\" does not exist (name a file or folder of text)");
