@@ -183,9 +183,10 @@ void Core::check_usable() const {
               "end the run; what it had learnt since is lost");
 }
 
-// Ends what all ranks do together.
+// Ends what all ranks do together: in a meeting of all of them, which ends for all or for none.
 void Core::meet() {
-  rank_.communicator().barrier(kNoUnit);
+  executor_->meet();
+  if (executor_->mesh().shards() > 1 && executor_->mesh().replicas() > 1) rank_.communicator().barrier(kNoUnit);
 }
 
 void Core::begin_evaluation() {
@@ -194,8 +195,8 @@ void Core::begin_evaluation() {
 }
 
 void Core::end_evaluation() {
-  meet();
   hook(Hook::end_evaluation);
+  meet();
   ++evaluations_;
 }
 

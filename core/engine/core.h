@@ -79,7 +79,6 @@ class Core {
   void meet();
   void adopt_plan(PlannedStrategy planned);
   void compare_plans(const PlannedStrategy& planned);
-  std::vector<int64_t> sum_over_ranks(std::span<const int64_t> mine);
   double measure_gradient();
   std::string agree(double loss_sum);
   void agree_to_update();

@@ -20,6 +20,7 @@ using schedule::OpKind;
 namespace {
 
 constexpr comm::Tag kNoUnit{};
+constexpr comm::Tag kNorm{.unit_name = "gradient norm"};
 constexpr int kMostStates = 8;
 
 // A NaN has a sign bit that means nothing to anybody.
@@ -48,6 +49,7 @@ MicroBatch Core::micro_batch() const {
 
 void Core::reduce() {
   if (job_.train.divisor == "tokens" && scheduler_->reducing()) {
+    executor_->meet();
     std::vector<int64_t> all(static_cast<std::size_t>(rank_.count()));
     rank_.communicator().exchange(tokens_, std::span<int64_t>(all), kNoUnit);
     int64_t sum = 0;
@@ -83,12 +85,12 @@ double Core::measure_gradient() {
   const auto ranks = static_cast<std::size_t>(group.size());
   if (!squares) {
     std::vector<double> all(ranks);
-    group.exchange(largest, std::span<double>(all), kNoUnit);
+    group.exchange(largest, std::span<double>(all), kNorm);
     for (const double each : all) largest = optim::larger(largest, each);
     return largest;
   }
   std::vector<optim::NormSum> all(ranks);
-  group.exchange(mine, std::span<optim::NormSum>(all), kNoUnit);
+  group.exchange(mine, std::span<optim::NormSum>(all), kNorm);
   optim::NormSum sum;
   for (const optim::NormSum& part : all) sum.merge(part);
   return sum.norm();
@@ -135,6 +137,7 @@ std::string Core::agree(double loss_sum) {
 
 void Core::finish(double loss_sum) {
   const double norm = measure_gradient();
+  executor_->meet_replicas();
   std::string why = agree(loss_sum);
   if (why.empty() && !std::isfinite(norm))
     why = fmt::format("the gradient norm is {} at step {}", number_text(norm), steps_);
@@ -147,6 +150,7 @@ void Core::finish(double loss_sum) {
 // For a program that drives the stages itself: nobody changes a parameter before everybody has come here.
 void Core::agree_to_update() {
   if (agreed_) return;
+  executor_->meet();
   std::vector<int64_t> all(static_cast<std::size_t>(rank_.count()));
   rank_.communicator().exchange(steps_, std::span<int64_t>(all), kNoUnit);
 }

@@ -155,6 +155,18 @@ void Executor::run(const Op& op) {
   }
 }
 
+void Executor::meet() {
+  comm::Communicator* group = shard_group_;
+  if (group->size() > 1) stream_.submit([=] { group->barrier({}); });
+  meet_replicas();
+}
+
+void Executor::meet_replicas() {
+  comm::Communicator* group = replica_group_;
+  if (group->size() > 1) stream_.submit([=] { group->barrier({}); });
+  stream_.synchronize();
+}
+
 void Executor::give_back() {
   for (UnitMemory& unit : units_)
     for (int buffer = 0; buffer < schedule::kUnitBuffers; ++buffer)

@@ -58,6 +58,12 @@ class Executor {
   // Every op but `update`, which is the caller's. Throws what a collective threw.
   void run(const schedule::Op& op);
 
+  // Returns when every rank has come here, through the groups that the ops use: a rank that left a unit out is in the same
+  // group as those that wait for it there, and both are named. The second only between replicas, for whoever has just
+  // exchanged something in the shard group. Collective.
+  void meet();
+  void meet_replicas();
+
   // After an exception, whichever op it came from: releases all but shards, optimizer state and carried gradients.
   // REQUIRES: the stream is drained.
   void give_back();
