@@ -30,9 +30,10 @@ enum class Style : uint8_t { bare, closures, mixed };  // before_forward and aft
 
 class Player {
  public:
-  // `values`: what every parameter holds while the calls run; null: not looked at.
-  Player(Runtime& runtime, const toy::Values* values, const HookCalls& calls, Style style)
-      : runtime_(runtime), values_(values), calls_(calls), style_(style),
+  // `values`: what every parameter holds while the calls run; null: not looked at. `another_fails`: some other rank's
+  // calls end inside the step.
+  Player(Runtime& runtime, const toy::Values* values, const HookCalls& calls, Style style, bool another_fails = false)
+      : runtime_(runtime), values_(values), calls_(calls), style_(style), another_fails_(another_fails),
         runs_(static_cast<std::size_t>(runtime.job().train.microbatches)) {
     forget();
   }
@@ -43,7 +44,8 @@ class Player {
       return in_one_call ? step_in_one_call() : step_in_stages();
     } catch (const Ended&) {
     } catch (const Error& error) {  // another rank came to the calls' end before this one
-      if (error.code() != ErrorCode::rank_failed || calls_.back().hook == Hook::end_step) throw;
+      if (error.code() != ErrorCode::rank_failed) throw;
+      if (calls_.back().hook == Hook::end_step && !another_fails_) throw;
     }
     forget();
     runtime_.abandon();
@@ -186,6 +188,7 @@ class Player {
   const toy::Values* values_;
   const HookCalls& calls_;
   Style style_;
+  bool another_fails_;
   std::vector<MicroBatchRuns> runs_;  // by micro-batch
   std::size_t at_ = 0;
   int micro_batch_ = -1, open_backwards_ = 0;

@@ -1,9 +1,10 @@
 // Property: whatever the units, the decisions, the mesh and the overlap are, and whatever a program does within the
-// rules (recomputes, units left out or run several times, an order that changes, evaluations, reads, abandoned steps
-// and strategy switches between steps), every hook sees the right values, training leaves the very bits that a plain
-// computation in one process leaves, memory goes back to what stays after every act, and its peak is the one that the
-// scheduler's ops predict, to the byte. Method: random models, jobs and programs from a seed, which a failure prints.
-// The pool itself ends the process if anything is live when the runtime dies.
+// rules (recomputes, units left out or run several times, an order that changes, evaluations, reads, steps that end at
+// any hook on all ranks or on one alone, and strategy switches between steps), every hook sees the right values,
+// training leaves the very bits that a plain computation in one process leaves, memory goes back to what stays after
+// every act, and its peak is the one that the scheduler's ops predict, to the byte. Method: random models, jobs and
+// programs from a seed, which a failure prints. The pool itself ends the process if anything is live when the runtime
+// dies.
 
 #include <memory>
 #include <string>
@@ -29,6 +30,8 @@ constexpr int kAdamStates = 2;
 struct Act {
   enum class Kind : uint8_t { step, abandoned, evaluation, reads, change } kind = Kind::step;
   HookCalls calls = {};
+  int failing = -1;                          // abandoned: the rank whose calls end where `calls` does; -1: all
+  HookCalls others = {};                     // abandoned: the calls of the other ranks, a whole step's
   std::vector<std::string> parameters = {};  // reads
   StrategyChoice choice = {};                // change
   Style style = Style::bare;
@@ -131,9 +134,12 @@ class Story {
       case Act::Kind::step: act.calls = random.step(job_.train.microbatches); break;
       case Act::Kind::abandoned: {
         act.calls = random.step(job_.train.microbatches);
+        if (dice_.chance(0.7)) act.failing = dice_.roll(0, ranks_ - 1);
+        act.others = act.calls;
         std::size_t end = 0;
         while (act.calls[end].hook != Hook::reduce && act.calls[end].hook != Hook::update) ++end;
-        act.calls.resize(static_cast<std::size_t>(dice_.roll(1, static_cast<int>(end))));
+        // What fails on one rank alone fails inside of the step.
+        act.calls.resize(static_cast<std::size_t>(dice_.roll(act.failing < 0 ? 1 : 2, static_cast<int>(end))));
         act.calls.push_back({Hook::abandon});
         break;
       }
@@ -168,8 +174,10 @@ class Story {
         break;
       }
       case Act::Kind::abandoned: {
-        const HookCalls begun(act.calls.begin(), act.calls.end() - 1);
-        require(!Player(runtime, &act.values, begun, act.style).step(act.in_one_call), "the step ended");
+        const bool another = act.failing >= 0 && act.failing != runtime.rank().index();
+        const HookCalls begun = another ? act.others : HookCalls(act.calls.begin(), act.calls.end() - 1);
+        require(!Player(runtime, &act.values, begun, act.style, another).step(act.in_one_call), "the step ended");
+        if (another) return;  // it may have come further, or not as far
         break;
       }
       case Act::Kind::evaluation: player.evaluate(); break;
