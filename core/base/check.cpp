@@ -10,4 +10,9 @@ void check_failed(const char* condition, const char* why, const char* file, int 
   std::abort();
 }
 
+void end_process(std::string_view text) {
+  std::fprintf(stderr, "%.*s\n", static_cast<int>(text.size()), text.data());
+  std::_Exit(1);
+}
+
 }  // namespace reshard::base

@@ -3,9 +3,14 @@
 // RESHARD_CHECK(condition, "why it must hold"): a programmer's error stops the process with the place and the reason.
 // It is on in every build; keep it off the per-element paths.
 
+#include <string_view>
+
 namespace reshard::base {
 
 [[noreturn]] void check_failed(const char* condition, const char* why, const char* file, int line);
+
+// Ends the process at once with exit code 1 and the text on stderr, when threads of it will never end.
+[[noreturn]] void end_process(std::string_view text);
 
 }  // namespace reshard::base
 

@@ -123,8 +123,18 @@ void Core::adopt_plan(PlannedStrategy planned) {
 
 // ---- Hooks
 
+// The scheduler knows units by number; an error says the name.
+std::span<const Op> Core::ask(Hook hook, int subject) {
+  try {
+    return scheduler_->on(hook, subject);
+  } catch (const Error& error) {
+    if (error.where().empty() || subject < 0 || subject >= model_.unit_count()) throw;
+    throw Error(error.code(), error.message(), fmt::format("unit \"{}\"", model_.name({subject})), error.remedy());
+  }
+}
+
 View Core::begin_use(Hook hook, Unit unit) {
-  run(hook, unit.index, scheduler_->on(hook, unit.index));
+  run(hook, unit.index, ask(hook, unit.index));
   UnitUse& use = uses_[static_cast<std::size_t>(unit.index)];
   use.open.push_back(++uses_begun_);
   View view;
@@ -137,12 +147,12 @@ View Core::begin_use(Hook hook, Unit unit) {
 }
 
 void Core::end_use(Hook hook, Unit unit) {
-  run(hook, unit.index, scheduler_->on(hook, unit.index));
+  run(hook, unit.index, ask(hook, unit.index));
   uses_[static_cast<std::size_t>(unit.index)].open.pop_back();
 }
 
 void Core::hook(Hook hook, int subject) {
-  run(hook, hook == Hook::enter_micro_batch ? -1 : subject, scheduler_->on(hook, subject));
+  run(hook, hook == Hook::enter_micro_batch ? -1 : subject, ask(hook, subject));
 }
 
 void Core::run(Hook hook, int unit, std::span<const Op> ops) {
@@ -203,20 +213,20 @@ void Core::end_evaluation() {
 // ---- Parameters outside of hooks
 
 void Core::fill(const Fill& fill) {
-  ready();
-  hook(Hook::release);  // what an evaluation left whole would be stale
-  for (int u = 0; u < executor_->unit_count(); ++u) {
-    UnitMemory& unit = executor_->at(u);
-    for (const model::Fragment& fragment : unit.fragments)
-      fill(model_.spec({u}).parameters[static_cast<std::size_t>(fragment.parameter)].name, fragment.offset,
-           std::span(unit.shard.as<float>() + fragment.shard_offset, static_cast<std::size_t>(fragment.length)));
-  }
+  between_steps([&] {
+    hook(Hook::release);  // what an evaluation left whole would be stale
+    for (int u = 0; u < executor_->unit_count(); ++u) {
+      UnitMemory& unit = executor_->at(u);
+      for (const model::Fragment& fragment : unit.fragments)
+        fill(model_.spec({u}).parameters[static_cast<std::size_t>(fragment.parameter)].name, fragment.offset,
+             std::span(unit.shard.as<float>() + fragment.shard_offset, static_cast<std::size_t>(fragment.length)));
+    }
+  });
 }
 
 std::vector<float> Core::read(std::string_view parameter) {
   const Model::Place place = model_.find_parameter(parameter);
-  try {
-    ready();
+  return between_steps([&] {
     hook(Hook::before_read, place.unit.index);
     const model::Layout& layout = executor_->at(place.unit.index).layout;
     const float* values = executor_->master(place.unit.index) + layout.offset(place.index);
@@ -224,46 +234,47 @@ std::vector<float> Core::read(std::string_view parameter) {
     meet();
     hook(Hook::after_read, place.unit.index);
     return copy;
-  } catch (...) {
-    abandon();
-    throw;
-  }
+  });
 }
 
 void Core::whole(Unit unit, const std::function<void(const Values&)>& look) {
-  UnitMemory& memory = executor_->at(unit.index);
-  try {
-    ready();
+  between_steps([&] {
     hook(Hook::before_read, unit.index);
-    // In a shard group of one the values are the shard itself, which must not change before all ranks agree.
-    const int64_t bytes = memory.layout.whole_elements() * bytes_of(Dtype::fp32);
-    memory::Block copy;
-    if (memory.layout.shards() == 1) {
-      copy = pool_.allocate(bytes, MemoryCategory::whole_parameters);
-      if (bytes > 0) std::memcpy(copy.data(), memory.shard.data(), static_cast<std::size_t>(bytes));
-    }
-    Values values;
-    values.use_ = &uses_[static_cast<std::size_t>(unit.index)];
-    values.values_ = copy ? copy.as<float>() : executor_->master(unit.index);
-    const uint64_t before = fingerprint(unit.index, values.values_);
-    look(values);
-    const uint64_t after = fingerprint(unit.index, values.values_);
-    std::vector<uint64_t> all(static_cast<std::size_t>(rank_.count()));
-    rank_.communicator().exchange(after, std::span<uint64_t>(all), kNoUnit);
-    const auto other = std::find_if(all.begin(), all.end(), [&](uint64_t each) { return each != all[0]; });
-    const bool changed = after != before || other != all.end();
-    if (changed && other == all.end()) write_back(unit.index, values.values_);
-    hook(Hook::after_read, unit.index);
-    if (changed) hook(Hook::release);  // no copy of the old values stays
-    if (other != all.end())
-      throw Error(ErrorCode::model,
-                  fmt::format("rank {} left other values in unit \"{}\" than rank 0", other - all.begin(),
-                              model_.name(unit)),
-                  "", "write the same values on every rank; nothing has been changed");
-  } catch (...) {
-    abandon();
-    throw;
+    look_and_write(unit, look);
+  });
+}
+
+void Core::look_and_write(Unit unit, const std::function<void(const Values&)>& look) {
+  UnitMemory& memory = executor_->at(unit.index);
+  UnitUse& use = uses_[static_cast<std::size_t>(unit.index)];
+  // In a shard group of one the values are the shard itself, which must not change before all ranks agree.
+  const int64_t bytes = memory.layout.whole_elements() * bytes_of(Dtype::fp32);
+  memory::Block copy;
+  if (memory.layout.shards() == 1) {
+    copy = pool_.allocate(bytes, MemoryCategory::whole_parameters);
+    if (bytes > 0) std::memcpy(copy.data(), memory.shard.data(), static_cast<std::size_t>(bytes));
   }
+  Values values;
+  values.use_ = &use;
+  values.number_ = ++uses_begun_;
+  values.values_ = copy ? copy.as<float>() : executor_->master(unit.index);
+  const uint64_t before = fingerprint(unit.index, values.values_);
+  use.open.push_back(values.number_);
+  look(values);
+  use.open.pop_back();
+  const uint64_t after = fingerprint(unit.index, values.values_);
+  std::vector<uint64_t> all(static_cast<std::size_t>(rank_.count()));
+  rank_.communicator().exchange(after, std::span<uint64_t>(all), kNoUnit);
+  const auto other = std::find_if(all.begin(), all.end(), [&](uint64_t each) { return each != all[0]; });
+  const bool changed = after != before || other != all.end();
+  if (changed && other == all.end()) write_back(unit.index, values.values_);
+  hook(Hook::after_read, unit.index);
+  if (changed) hook(Hook::release);  // no copy of the old values stays
+  if (other != all.end())
+    throw Error(ErrorCode::model,
+                fmt::format("rank {} left other values in unit \"{}\" than rank 0", other - all.begin(),
+                            model_.name(unit)),
+                "", "write the same values on every rank; nothing has been changed");
 }
 
 // Of the parameters' bits; padding is not the program's.

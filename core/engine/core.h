@@ -73,7 +73,14 @@ class Core {
   const Job& job() const { return job_; }
 
  private:
+  std::span<const schedule::Op> ask(schedule::Hook hook, int subject);
   void run(schedule::Hook hook, int unit, std::span<const schedule::Op> ops);
+  // What all ranks do together between steps. An exception is told to the others, unless the call came inside of a step,
+  // which is left as it is.
+  template <typename Work>
+  auto between_steps(const Work& work);
+  SwitchResult change_strategy(const StrategyChoice& choice);
+  void look_and_write(Unit unit, const std::function<void(const Values&)>& look);
   void check_usable() const;
   void ready();
   void meet();
@@ -81,7 +88,8 @@ class Core {
   void compare_plans(const PlannedStrategy& planned);
   double measure_gradient();
   std::string agree(double loss_sum);
-  void agree_to_update();
+  void agree_to_end(schedule::Hook how, double norm);
+  void drop_gradients();
   void check_skips(const std::string& why);
   void apply_update(double norm);
   void optimize(const StepInfo& info);
@@ -113,5 +121,17 @@ class Core {
   int64_t prefetches_unused_before_ = 0, deviations_before_ = 0;
   int64_t step_began_ns_ = 0, step_exposed_ns_ = 0;
 };
+
+template <typename Work>
+auto Core::between_steps(const Work& work) {
+  const bool idle = scheduler_->idle();
+  try {
+    ready();
+    return work();
+  } catch (...) {
+    if (idle) abandon();
+    throw;
+  }
+}
 
 }  // namespace reshard::engine

@@ -13,7 +13,10 @@ namespace reshard::engine {
 using schedule::Hook;
 
 SwitchResult Core::switch_strategy(const StrategyChoice& choice) {
-  ready();
+  return between_steps([&] { return change_strategy(choice); });
+}
+
+SwitchResult Core::change_strategy(const StrategyChoice& choice) {
   const int64_t began = now_ns();
   if (scheduler_->carries())
     throw Error(ErrorCode::plan, "a strategy is not switched while gradients are carried over to the next update", "",

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <utility>
 
 #include <fmt/format.h>
@@ -144,39 +145,64 @@ void Core::finish(double loss_sum) {
   step_.gradient_norm = norm;
   if (why.empty()) return apply_update(norm);
   check_skips(why);
-  skip();
+  drop_gradients();
 }
 
-// For a program that drives the stages itself: nobody changes a parameter before everybody has come here.
-void Core::agree_to_update() {
-  if (agreed_) return;
+// For a program that drives the stages itself: nobody changes a parameter before everybody has come here, to end the
+// step in the same way and by the same norm.
+void Core::agree_to_end(Hook how, double norm) {
+  struct Mine {
+    int64_t how = 0;
+    double norm = 0;
+  };
   executor_->meet();
-  std::vector<int64_t> all(static_cast<std::size_t>(rank_.count()));
-  rank_.communicator().exchange(steps_, std::span<int64_t>(all), kNoUnit);
+  const Mine mine{static_cast<int64_t>(how), std::isnan(norm) ? std::nan("") : norm};
+  std::vector<Mine> all(static_cast<std::size_t>(rank_.count()));
+  rank_.communicator().exchange(mine, std::span<Mine>(all), kNoUnit);
+  for (std::size_t r = 1; r < all.size(); ++r) {
+    if (all[r].how != all[0].how)
+      throw Error(ErrorCode::model,
+                  fmt::format("rank {} ends step {} by {}, rank 0 by {}", r, steps_,
+                              name(static_cast<Hook>(all[r].how)), name(static_cast<Hook>(all[0].how))),
+                  "", "every rank must update, skip or carry as the others do");
+    if (std::memcmp(&all[r].norm, &all[0].norm, sizeof(double)) != 0)
+      throw Error(ErrorCode::model,
+                  fmt::format("rank {} updates by the gradient norm {} in step {}, rank 0 by {}", r,
+                              number_text(all[r].norm), steps_, number_text(all[0].norm)),
+                  "", "give update() what gradient_norm() returned, or the same number on every rank");
+  }
 }
 
 void Core::update(double norm) {
   reduce();
-  agree_to_update();
+  agree_to_end(Hook::update, norm);
   step_.gradient_norm = norm;
   if (std::isfinite(norm)) return apply_update(norm);
   check_skips(fmt::format("the gradient norm is {} at step {}", number_text(norm), steps_));
-  skip();
+  drop_gradients();
 }
 
 void Core::skip() {
   reduce();
-  agree_to_update();
+  agree_to_end(Hook::skip, 0);
+  drop_gradients();
+}
+
+void Core::drop_gradients() {
   hook(Hook::skip);
   step_.skipped = true;
   ++skipped_;
   ++skipped_in_a_row_;
 }
 
+// A gradient that is not finite is not carried on: no later step would get rid of it.
 void Core::carry() {
-  reduce();
-  agree_to_update();
-  hook(Hook::carry);
+  const double norm = measure_gradient();
+  agree_to_end(Hook::carry, norm);
+  step_.gradient_norm = norm;
+  if (std::isfinite(norm)) return hook(Hook::carry);
+  check_skips(fmt::format("the gradient norm is {} at step {}", number_text(norm), steps_));
+  drop_gradients();
 }
 
 void Core::apply_update(double norm) {

@@ -1,8 +1,11 @@
 // Starting ranks: one thread each, on the embedded communicator.
 
 #include <algorithm>
+#include <chrono>
+#include <condition_variable>
 #include <cstdlib>
 #include <exception>
+#include <mutex>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -10,6 +13,7 @@
 
 #include <fmt/format.h>
 
+#include "base/check.h"
 #include "comm/local/local.h"
 #include "engine/planning.h"
 #include "reshard/error.h"
@@ -85,6 +89,35 @@ std::string text_of(const std::exception_ptr& failure) {
   }
 }
 
+// Which ranks have ended, for the thread that waits for all of them.
+class Ended {
+ public:
+  // `failure` may be null: the rank has returned.
+  void add(const std::exception_ptr& failure) {
+    const std::lock_guard lock(mutex_);
+    ++count_;
+    if (failure != nullptr && first_ == nullptr) first_ = failure;
+    changed_.notify_one();
+  }
+
+  // Waits for all ranks. After a failure the others learn of it at their next hook: one that has come to none within
+  // `seconds` never will, and a thread cannot be ended from outside. So the process is, with what the first rank said.
+  void wait(int ranks, double seconds) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return count_ == ranks || first_ != nullptr; });
+    const auto all = [&] { return count_ == ranks; };
+    if (changed_.wait_for(lock, std::chrono::duration<double>(seconds), all)) return;
+    base::end_process(fmt::format("{}\n{} of {} ranks have not come to a hook for another {:g} s: the process is ended",
+                                  text_of(first_), ranks - count_, ranks, seconds));
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int count_ = 0;
+  std::exception_ptr first_;
+};
+
 }  // namespace
 
 void engine::check_mesh(const Job& job) {
@@ -100,6 +133,7 @@ void launch(const Job& job, const std::function<void(Rank&)>& body) {
   comm::LocalRanks all(
       {.ranks = ranks, .timeout_seconds = job.mesh.timeout, .threads_per_rank = job.mesh.overlap ? 2 : 1});
   std::vector<std::exception_ptr> failures(static_cast<std::size_t>(ranks));
+  Ended ended;
   const auto run = [&](int index) {
     const std::unique_ptr<comm::Communicator> communicator = all.communicator(index);
     try {
@@ -110,6 +144,7 @@ void launch(const Job& job, const std::function<void(Rank&)>& body) {
       failures[static_cast<std::size_t>(index)] = std::current_exception();
       communicator->fail(text_of(std::current_exception()));
     }
+    ended.add(failures[static_cast<std::size_t>(index)]);
   };
   std::vector<std::jthread> threads;
   try {
@@ -121,6 +156,7 @@ void launch(const Job& job, const std::function<void(Rank&)>& body) {
     throw Error(ErrorCode::io, fmt::format("cannot start rank {} of {}: {}", started, ranks, error.what()), "",
                 "use fewer ranks, or raise the limits on threads and memory (ulimit -u, ulimit -v)");
   }
+  ended.wait(ranks, job.mesh.timeout);
   threads.clear();  // joins
   if (const int failed = cause(failures); failed >= 0)
     throw_from_rank(failures[static_cast<std::size_t>(failed)], failed);

@@ -114,6 +114,9 @@ std::span<Bf16> View::gradient_bf16(int index) const {
 }
 
 std::span<float> Values::parameter(int index) const {
+  RESHARD_CHECK(use_ != nullptr, "values come from Runtime::whole");
+  if (std::find(use_->open.begin(), use_->open.end(), number_) == use_->open.end())
+    refuse(*use_, index, "is used after Runtime::whole has returned", "use it inside the call only");
   const model::Layout& layout = use_->memory->layout;
   return {values_ + layout.offset(index), static_cast<std::size_t>(layout.elements(index))};
 }

@@ -102,7 +102,8 @@ class View {
   bool backward_ = false;
 };
 
-// A unit's fp32 values inside Runtime::whole: to read and to write. Valid during the call.
+// A unit's fp32 values inside Runtime::whole: to read and to write. Valid during the call; asked later, a copy throws
+// Error(model).
 class Values {
  public:
   std::span<float> parameter(int index) const;  // whole, in the parameter's own shape
@@ -111,6 +112,7 @@ class Values {
   friend class engine::Core;
   float* values_ = nullptr;
   const engine::UnitUse* use_ = nullptr;
+  uint64_t number_ = 0;  // of the look: still open, or the values are stale
 };
 
 // Memory of the program's own that the ledger counts as activations. Aligned to 64 bytes, not zeroed; freed with the
@@ -178,7 +180,8 @@ class Runtime {
   // steps; what an evaluation left whole is freed first.
   void fill(const Fill& fill);
 
-  // The whole parameter, on every rank, in fp32 whatever it is computed in. [collective], between steps.
+  // The whole parameter, on every rank, in fp32 whatever it is computed in. [collective], between steps: inside of one it
+  // throws Error(model) and leaves the step as it is.
   std::vector<float> read(std::string_view parameter);
 
   // A unit's whole fp32 values, to look at or to change (averaging, surgery, export). What `look` wrote becomes the
@@ -187,8 +190,8 @@ class Runtime {
   void whole(Unit unit, const std::function<void(const Values&)>& look);
 
   // ---- A step in one call [collective]: micro-batches, reduce, norm, clip, update. `micro_batch` runs forward and
-  // backward of one micro-batch and returns its loss: a mean over the micro-batch, or with [train] divisor = "tokens" or
-  // "none" a sum.
+  // backward of one micro-batch and returns its loss: a mean over the micro-batch, or, with [train] divisor = "tokens", a
+  // sum over its tokens. With "none" losses and gradients are added up as they are.
   //
   // When any rank throws in here before the update, the step has not happened: every rank's call throws (the others'
   // Error(rank_failed) names it), all units are sharded, gradients are dropped, and the next step() of all ranks is as if
@@ -226,6 +229,10 @@ class Runtime {
   // ---- The stages of a step, for programs that drive them one by one: begin_step, then per micro-batch
   // begin_micro_batch and the hooks, then reduce, gradient_norm, update, end_step. Whoever catches an exception in
   // between and goes on calls abandon() first; step(), evaluate(), forward() and backward() do that themselves.
+  //
+  // All ranks end a step in the same way; where one differs, all get an Error(model) and nothing is updated. A norm that is
+  // not finite makes update() and carry() skip, as [train] stop_after_skipped says; a loss that is not finite is seen at
+  // end_step(), which is after the update: step() looks at it before.
   //
   // In place of update, skip() drops the step's gradients and carry() keeps them: they are added to the next step's, until
   // an update uses them up or zero_gradients() drops them.
