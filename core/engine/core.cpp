@@ -1,8 +1,10 @@
 #include "engine/core.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <exception>
+#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
@@ -22,8 +24,8 @@ namespace {
 constexpr comm::Tag kNoUnit{};
 constexpr int kMostStates = 8;
 
-// Hooks in which a rank learns of another's failure even if it only computes. Whatever ranks do together ends with all of
-// them meeting; after that one may be further on, and what fails there must not reach back.
+// Hooks in which a rank learns of another's failure even if it only computes. Whatever ranks do together ends with all
+// of them meeting; after that one may be further on, and what fails there must not reach back.
 bool together(Hook hook) {
   switch (hook) {
     case Hook::begin_step:
@@ -37,6 +39,18 @@ bool together(Hook hook) {
     case Hook::begin_evaluation:
     case Hook::before_read: return true;
     default: return false;
+  }
+}
+
+bool idle_within(device::Stream& stream, std::chrono::milliseconds time) {
+  const auto end = std::chrono::steady_clock::now() + time;
+  try {
+    const device::Event last = stream.record();
+    while (!last.done() && std::chrono::steady_clock::now() < end)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return last.done();
+  } catch (...) {  // it has failed: nothing is under way
+    return true;
   }
 }
 
@@ -75,7 +89,11 @@ Core::Core(const Job& job, const Model& model, Rank& rank, std::unique_ptr<Optim
   adopt_plan(std::move(planned));
 }
 
+// A rank that ends by an exception without abandon() may have a gather under way that the others will never come to,
+// because they wait for this rank elsewhere: they are told then. Its own text follows where it can, from launch().
 Core::~Core() {
+  if (std::uncaught_exceptions() > 0 && !interrupted_ && !idle_within(*stream_, std::chrono::milliseconds(100)))
+    rank_.communicator().interrupt("it ended by an exception inside of a step");
   stream_->drain();
 }
 
@@ -164,8 +182,8 @@ void Core::run(Hook hook, int unit, std::span<const Op> ops) {
 }
 
 // Called where an exception ends a step, a pass or a read, by whoever catches it: the other ranks wait for this one and
-// must learn why. First of all that: a collective of this rank's own that is under way ends only by it, or when every rank
-// has come.
+// must learn why. First of all that: a collective of this rank's own that is under way ends only by it, or when every
+// rank has come.
 void Core::abandon() noexcept {
   const std::string why = failure_text(std::current_exception());
   if (broken_ != nullptr)

@@ -237,6 +237,23 @@ TEST(Failures, InWholeOrBeforeAReadChangeNothing) {
   });
 }
 
+// Bare hooks and no abandon(): a gather that rank 0 will not come to is under way where rank 1 ends.
+TEST(Failures, ARankThatEndsWithAGatherUnderWayHoldsNobodyUp) {
+  const auto begin = steady_clock::now();
+  const std::string text = toy::error_of([&] {
+    toy::run(toy::job({"zero3", 2, true}), toy::tree(), [&](Runtime& runtime) {
+      runtime.begin_step();
+      runtime.begin_micro_batch();
+      runtime.before_forward(kRoot);
+      if (runtime.rank().first()) runtime.rank().exchange(1.0);
+      runtime.before_forward({1});
+      throw std::runtime_error("no luck");
+    });
+  });
+  EXPECT_EQ(text, "rank 1 failed: no luck");
+  EXPECT_LT(steady_clock::now() - begin, std::chrono::seconds(1));
+}
+
 TEST(Failures, AfterSeveralThatWereCaughtTheOneThatIsNotEndsTheLaunch) {
   toy::for_each_way({1, 2, 4}, [&](const toy::Way& way) {
     const auto begin = steady_clock::now();
