@@ -197,8 +197,9 @@ void Core::drop_gradients() {
 
 // A gradient that is not finite is not carried on: no later step would get rid of it.
 void Core::carry() {
-  const double norm = measure_gradient();
-  agree_to_end(Hook::carry, norm);
+  reduce();
+  agree_to_end(Hook::carry, 0);
+  const double norm = measure_gradient();  // the same on every rank
   step_.gradient_norm = norm;
   if (std::isfinite(norm)) return hook(Hook::carry);
   check_skips(fmt::format("the gradient norm is {} at step {}", number_text(norm), steps_));
