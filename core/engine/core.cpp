@@ -21,9 +21,6 @@ using schedule::OpKind;
 
 namespace {
 
-constexpr comm::Tag kNoUnit{};
-constexpr int kMostStates = 8;
-
 // Hooks in which a rank learns of another's failure even if it only computes. Whatever ranks do together ends with all
 // of them meeting; after that one may be further on, and what fails there must not reach back.
 bool together(Hook hook) {

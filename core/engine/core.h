@@ -32,6 +32,9 @@ struct UnitUse {
   std::vector<uint64_t> open;
 };
 
+inline constexpr comm::Tag kNoUnit{};
+inline constexpr int kMostStates = 8;  // state tensors of an optimizer
+
 class Core {
  public:
   Core(const Job& job, const Model& model, Rank& rank, std::unique_ptr<Optimizer> optimizer);

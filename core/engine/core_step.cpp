@@ -20,9 +20,7 @@ using schedule::OpKind;
 
 namespace {
 
-constexpr comm::Tag kNoUnit{};
 constexpr comm::Tag kNorm{.unit_name = "gradient norm"};
-constexpr int kMostStates = 8;
 
 // A NaN has a sign bit that means nothing to anybody.
 std::string number_text(double value) {
