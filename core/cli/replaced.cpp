@@ -35,7 +35,8 @@ std::string replaced_text(const std::vector<ReplacedValue>& values, const Style&
   if (values.empty()) return "";
   std::string text = style.strong("replaced on the command line") + "\n";
   for (const ReplacedValue& one : values)
-    text += fmt::format("  {} = {} ({}); {} said {}\n", one.key, one.value, one.by, one.where, one.was);
+    text += fmt::format("  {} {} ({}); {} said {}\n", one.key, one.value.empty() ? "is not set" : "= " + one.value,
+                        one.by, one.where, one.was);
   return text;
 }
 

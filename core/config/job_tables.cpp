@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -122,10 +123,17 @@ Table plugins_table(Job::Plugins& plugins) {
 }  // namespace
 
 Tables job_tables(Job& job) {
-  Tables tables{strategy_table(job.strategy), mesh_table(job.mesh),           precision_table(job.precision),
+  // A table takes what its fields hold for the defaults: so they hold these while it is declared.
+  Job given = std::exchange(job, Job());
+  Tables tables{strategy_table(job.strategy),
+                mesh_table(job.mesh),
+                precision_table(job.precision),
                 memory_table(job.memory),
-                train_table(job.train),       optimizer_table(job.optimizer), schedule_table(job.optimizer.schedule),
+                train_table(job.train),
+                optimizer_table(job.optimizer),
+                schedule_table(job.optimizer.schedule),
                 plugins_table(job.plugins)};
+  job = std::move(given);
   for (Table& table : tables)
     for (const std::string& key : table.keys()) table.came_from(key, job.where(table.name() + "." + key));
   return tables;

@@ -39,6 +39,19 @@ Block assignment(const std::string& key, const std::string& value, const std::st
   return parse_document(one_line && is_toml(line) ? line : key + " = " + quoted_text(value), option);
 }
 
+// The path of the table that an assignment gives as a whole, "optimizer.schedule"; empty where it gives a value.
+// `path`: the same key with a plain value.
+std::string whole_table(const Block& path, const Block& given) {
+  std::string name;
+  const Block *key = &path, *value = &given;
+  while (key != nullptr && value != nullptr) {
+    name += (name.empty() ? "" : ".") + key->entries.front().key;
+    value = std::get_if<Block>(&value->entries.front().content);
+    key = std::get_if<Block>(&key->entries.front().content);
+  }
+  return value == nullptr ? "" : name;
+}
+
 void apply_set(const std::string& text, Job& job, Tables& program) {
   const std::string form = "a.b.c=value";
   const std::size_t equals = text.find('=');
@@ -47,8 +60,9 @@ void apply_set(const std::string& text, Job& job, Tables& program) {
   if (key.empty() || !is_toml(key + " = 0")) fail_form(kSet, text, form);
   const std::string option = kSet + " " + key;
   Reader reader(job, program, "");
-  reader.on_command_line(option);
-  reader.read(assignment(key, trimmed(text.substr(equals + 1)), option));
+  const Block given = assignment(key, trimmed(text.substr(equals + 1)), option);
+  reader.on_command_line(option, whole_table(parse_document(key + " = 0", option), given));
+  reader.read(given);
 }
 
 void apply_value(const std::string& option, const std::string& table, const std::string& key, OptionValue value,

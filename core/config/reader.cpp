@@ -75,6 +75,7 @@ bool Reader::is_parent(const std::string& name) const {
 }
 
 void Reader::read(const Block& document) {
+  if (!whole_.empty()) replace_table(whole_);
   read_table("", document);
 }
 
@@ -138,6 +139,24 @@ void Reader::give(const std::string& full, const std::string& text, const std::s
   if (!option_.empty() && before != job_.places.end() && !before->second.command_line)
     job_.replaced.emplace(full, Job::Replaced{text, before->second.where});
   job_.places[full] = {where, !option_.empty()};
+}
+
+// Takes back what the job file and earlier options said of a table and of the tables in it.
+void Reader::replace_table(const std::string& name) {
+  const auto within = [&name](const std::string& table) { return table == name || table.starts_with(name + "."); };
+  for (Table* table : tables_)
+    for (const std::string& key : table->keys()) {
+      const std::string full = joined(table->name(), key);
+      if (!within(table->name()) || !job_.places.contains(full)) continue;
+      const std::string before = table->text(key);
+      table->reset(key, option_);
+      give(full, before, option_);
+    }
+  for (auto& [plugin, options] : job_.strategy.options)
+    if (const std::string owner = joined(kOptions, plugin); within(owner)) {
+      for (const auto& [key, value] : options) give(joined(owner, key), toml_text(value), option_);
+      options.clear();
+    }
 }
 
 void Reader::read_options(const Block& block) {

@@ -19,7 +19,12 @@ class Reader {
 
   // The document replaces job file values instead of adding to defaults: each value stands at `option`
   // ("--set train.steps"), and what it replaced is kept in job.replaced. Lists of tables are refused then.
-  void on_command_line(std::string option) { option_ = std::move(option); }
+  // `whole`: the table that the document gives as a whole ("optimizer.schedule"); what it leaves out goes back to its
+  // default, but for lists of tables. Empty: none.
+  void on_command_line(std::string option, std::string whole = "") {
+    option_ = std::move(option);
+    whole_ = std::move(whole);
+  }
 
   // Throws Error(config) at the first thing that is wrong, in the order of the text.
   void read(const Block& document);
@@ -29,6 +34,7 @@ class Reader {
 
  private:
   void read_table(const std::string& name, const Block& block);
+  void replace_table(const std::string& name);
   void read_options(const Block& block);
   void read_units(const Entry& entry);
   void read_variants(const Entry& entry);
@@ -54,6 +60,7 @@ class Reader {
   std::vector<Table*> tables_;  // the core's and the program's
   std::string folder_;
   std::string option_;
+  std::string whole_;
 };
 
 }  // namespace reshard::config

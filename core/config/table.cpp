@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "config/table_rules.h"
 #include "config/value.h"
+#include "reshard/error.h"
 
 namespace reshard {
 namespace {
@@ -43,8 +44,11 @@ struct Rules {
     config::check_integer(site, spec, value, std::numeric_limits<int64_t>::min(), kMost);
   }
   void check(uint64_t value) const {
-    const int64_t seen = value > static_cast<uint64_t>(kMost) ? -1 : static_cast<int64_t>(value);
-    config::check_integer(site, spec, seen, 0, kMost);
+    if (value > static_cast<uint64_t>(kMost))
+      throw Error(ErrorCode::config,
+                  site.key + " must be at most " + std::to_string(kMost) + ", not " + std::to_string(value), site.where,
+                  "that is the largest integer of TOML");
+    config::check_integer(site, spec, static_cast<int64_t>(value), 0, kMost);
   }
   void check(double value) const { config::check_real(site, spec, value); }
   void check(const std::string& value) const {
@@ -163,7 +167,15 @@ Table& Table::declare(std::string name, Field field, KeySpec spec) {
   RESHARD_CHECK(is_name(name, false), "a key's name is of [a-z0-9_]");
   RESHARD_CHECK(!has(name), "a key is declared once");
   RESHARD_CHECK(spec.doc.find('\n') == std::string::npos, "a key's doc is one line: it is printed as a comment");
-  keys_.push_back({std::move(name), field, std::move(spec), kDefault});
+  std::function<void()> restore = std::visit(
+      [](auto held) -> std::function<void()> {
+        if constexpr (std::is_same_v<decltype(held), Bytes>)
+          return [to = held.field, value = *held.field] { *to = value; };
+        else
+          return [to = held, value = *held] { *to = value; };
+      },
+      field);
+  keys_.push_back({std::move(name), field, std::move(spec), kDefault, std::move(restore)});
   return *this;
 }
 
@@ -256,6 +268,12 @@ void Table::set(std::string_view name, const OptionValue& value, const std::stri
 
 void Table::came_from(std::string_view key, std::string where) {
   keys_[index(key)].where = std::move(where);
+}
+
+void Table::reset(std::string_view name, std::string where) {
+  Key& key = keys_[index(name)];
+  key.restore();
+  key.where = std::move(where);
 }
 
 std::string Table::text(std::string_view name) const {

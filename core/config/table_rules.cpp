@@ -1,6 +1,8 @@
 #include "config/table_rules.h"
 
+#include <cerrno>
 #include <cmath>
+#include <cstdlib>
 #include <filesystem>
 #include <limits>
 #include <optional>
@@ -31,6 +33,11 @@ std::string type_remedy(const std::string& expected, const OptionValue& value) {
     const bool truth = expected == "true or false";
     char* end = nullptr;
     const bool is_number = !text->empty() && (std::strtod(text->c_str(), &end), *end == '\0');
+    errno = 0;
+    if (is_number && expected == "an integer" && text->find_first_not_of("-0123456789") == std::string::npos &&
+        (std::strtoll(text->c_str(), nullptr, 10), errno == ERANGE))
+      return text->front() == '-' ? "the smallest integer is -9223372036854775808"
+                                  : "the largest integer is 9223372036854775807";
     if ((truth && (*text == "true" || *text == "false")) || (number && is_number)) return "write it without quotes";
   }
   if (const auto* real = std::get_if<double>(&value.value);

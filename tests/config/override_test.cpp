@@ -76,6 +76,58 @@ TEST(Set, TablesAndOptions) {
   EXPECT_EQ(read.job.replaced.size(), 1u);
 }
 
+TEST(Set, AWholeTableReplacesTheFiles) {
+  const std::string text = R"([strategy]
+shard_over = 2
+[strategy.options.acme]
+depth = 1
+keep = true
+[strategy.options.other]
+depth = 3
+[optimizer]
+lr = 0.5
+[optimizer.schedule]
+name = "cosine"
+warmup_steps = 20
+[[optimizer.group]]
+match = "*"
+lr_scale = 2
+[model]
+layers = 6
+rate = 0.75
+)";
+  Read read(text);
+  read.apply(set({"optimizer.schedule={ name = \"constant\" }", "strategy.options.acme = { depth = 2 }",
+                  "model = { layers = 5 }"}));
+  EXPECT_EQ(read.job.optimizer.schedule, Job::Schedule{});
+  EXPECT_EQ(read.job.where("optimizer.schedule.warmup_steps"), "--set optimizer.schedule");
+  EXPECT_EQ(read.job.replaced.at("optimizer.schedule.warmup_steps").text, "20");
+  EXPECT_EQ(read.job.replaced.at("optimizer.schedule.name").text, "\"cosine\"");
+  EXPECT_EQ(read.job.where("optimizer.schedule.final_ratio"), "default");
+  EXPECT_EQ(read.job.optimizer.lr, 0.5);
+  const auto& options = read.job.strategy.options;
+  EXPECT_EQ(options.at("acme").size(), 1u);
+  EXPECT_EQ(std::get<int64_t>(options.at("acme").at("depth").value), 2);
+  EXPECT_EQ(read.job.replaced.at("strategy.options.acme.keep").text, "true");
+  EXPECT_EQ(options.at("other").size(), 1u);
+  EXPECT_EQ(read.network.layers, 5);
+  EXPECT_EQ(read.network.rate, 0.25);
+  EXPECT_EQ(read.program[0].where("rate"), "--set model");
+
+  // Tables in the table, too, but not lists, which --set cannot give; and what is given key by key replaces no more.
+  Read outer(text);
+  outer.apply(
+      set({"optimizer={ name = \"sgd\" }", "optimizer.schedule.warmup_steps=7", "strategy={ plugin = \"x\" }"}));
+  Job::Optimizer expected;
+  expected.name = "sgd";
+  expected.schedule.warmup_steps = 7;
+  expected.groups = read.job.optimizer.groups;
+  EXPECT_EQ(expected.groups.size(), 1u);
+  EXPECT_EQ(outer.job.optimizer, expected);
+  EXPECT_FALSE(outer.job.strategy.shard_over);
+  EXPECT_TRUE(outer.job.strategy.options.at("acme").empty());
+}
+
 TEST(Set, Errors) {
   const auto error = [](const std::string& text) { return error_of([&] { Read("").apply(set({text})); }); };
   EXPECT_EQ(error("model.layer=3"), R"(--set model.layer: unknown key "layer" in [model] (did you mean "layers"?))");
@@ -83,6 +135,9 @@ TEST(Set, Errors) {
   EXPECT_EQ(error("steps=3"),
             R"(--set steps: unknown key "steps" outside of any table (did you mean "steps" in [train]?))");
   EXPECT_EQ(error("train.steps=many"), R"(--set train.steps: train.steps must be an integer, not the string "many")");
+  EXPECT_EQ(error("train.seed=18446744073709551615"),
+            R"(--set train.seed: train.seed must be an integer, not the string "18446744073709551615" (the largest )"
+            R"(integer is 9223372036854775807))");
   EXPECT_EQ(error("train.steps=-4"), "--set train.steps: train.steps must be between 0 and 1000000000, not -4");
   EXPECT_EQ(error("train=3"), "--set train: [train] must be a table, not 3");
   EXPECT_EQ(error("train.steps.x=3"), "--set train.steps.x: train.steps must be a value, not a table");

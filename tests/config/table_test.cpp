@@ -93,6 +93,12 @@ TEST(Table, IntegersOfEachWidth) {
   const int64_t most = std::numeric_limits<int64_t>::max(), least = std::numeric_limits<int64_t>::min();
   tables[0].set("seed", {most, "x"}, "");
   EXPECT_EQ(network.seed, static_cast<uint64_t>(most));
+  network.seed = std::numeric_limits<uint64_t>::max();
+  EXPECT_EQ(
+      error_of([&] { tables[0].check(); }),
+      "x: model.seed must be at most 9223372036854775807, not 18446744073709551615 (that is the largest integer of "
+      "TOML)");
+  network.seed = 1;
   tables[0].set("tokens", {most, "x"}, "");
   EXPECT_EQ(network.tokens, most);
   EXPECT_EQ(error_of([&] {

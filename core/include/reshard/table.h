@@ -16,14 +16,15 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
 
-#include "reshard/options.h"
 #include "reshard/decision.h"
+#include "reshard/options.h"
 
 namespace reshard {
 
@@ -78,6 +79,9 @@ class Table {
   // leaves the field alone when type, range or choice are wrong. A relative path is taken relative to `folder`.
   void set(std::string_view key, const OptionValue& value, const std::string& folder);
 
+  // Writes the key's default, which the field held at the declaration, and says where that came from.
+  void reset(std::string_view key, std::string where);
+
   // The field as it is now, as a TOML value: `4`, `"root"`, `[0.9, 0.95]`; empty for an absent optional.
   std::string text(std::string_view key) const;
 
@@ -99,6 +103,7 @@ class Table {
     Field field;
     KeySpec spec;
     std::string where;
+    std::function<void()> restore;  // writes the default
   };
 
   Table& declare(std::string name, Field field, KeySpec spec);
