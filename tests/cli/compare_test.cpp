@@ -149,7 +149,7 @@ TEST(Compare, TwoFinishedRunsAreUnpaired) {
     return json::parse(run_app(toy, {"compare", a, b, "--json", "-"}).out).at("settings_that_differ");
   };
   EXPECT_EQ(of_groups(group, "\n\n" + group), json::object());
-  EXPECT_EQ(json_of(b).at("job").at("where").at("optimizer.group.0"), folder.file("b.toml") + ":14:1");
+  EXPECT_EQ(json_of(b).at("job").at("where").at("optimizer.group.0"), folder.file("b.toml") + ":15:1");
   json expected{{"match", "*.w"}, {"lr_scale", 0.5}, {"weight_decay", nullptr}};
   EXPECT_EQ(of_groups(group, ""),
             (json{{"optimizer.group", {{"first", json::array({expected})}, {"second", json::array()}}}}));
