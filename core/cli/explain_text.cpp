@@ -20,7 +20,7 @@ constexpr std::size_t kRunShown = 8;  // more neighbours than this that are alik
 bool same_row(const engine::PlannedStrategy& planned, std::size_t a, std::size_t b) {
   return planned.plan.units[a].decision == planned.plan.units[b].decision &&
          planned.units[a].whole == planned.units[b].whole && planned.units[a].shard == planned.units[b].shard &&
-         planned.units[a].whole > 0;
+         planned.units[a].whole > 0 && planned.units[a].dtype == planned.units[b].dtype;
 }
 
 std::vector<std::string> unit_row(const engine::PlannedStrategy& planned, std::size_t u, const std::string& label) {
@@ -156,8 +156,20 @@ std::string precision_text(const Job& job) {
 }
 
 std::string units_text(const engine::PlannedStrategy& planned, const Style& style) {
-  base::TextTable table(
-      {"unit", "bytes", "shard", "after_forward", "after_backward", "reduce", "prefetch forward", "backward"});
+  // Where every unit is fp32, the formats are nothing to tell apart.
+  const bool formats = std::any_of(planned.units.begin(), planned.units.end(), [](const engine::UnitBytes& unit) {
+    return unit.whole > 0 && unit.dtype != Dtype::fp32;
+  });
+  std::vector<std::string> header{"unit",
+                                  "bytes",
+                                  formats ? "fp32 shard" : "shard",
+                                  "after_forward",
+                                  "after_backward",
+                                  "reduce",
+                                  "prefetch forward",
+                                  "backward"};
+  if (formats) header.insert(header.begin() + 1, "dtype");
+  base::TextTable table(header);
   const std::vector<UnitPlan>& units = planned.plan.units;
   for (std::size_t u = 0; u < units.size();) {
     std::size_t end = u + 1;
@@ -166,7 +178,9 @@ std::string units_text(const engine::PlannedStrategy& planned, const Style& styl
     const std::string label =
         end - u == 1 ? units[u].name
                      : fmt::format("{} … {} ({} units, each)", units[u].name, units[end - 1].name, end - u);
-    table.add(unit_row(planned, u, label));
+    std::vector<std::string> row = unit_row(planned, u, label);
+    if (formats) row.insert(row.begin() + 1, units[u].owns_parameters ? name(planned.units[u].dtype) : "-");
+    table.add(std::move(row));
     u = end;
   }
   return style.table(table, "  ");
@@ -207,7 +221,7 @@ std::string kept_text(const engine::PlannedStrategy& planned, const Style& style
   for (const engine::KeptUnit& kept : planned.kept)
     table.add({planned.plan.units[static_cast<std::size_t>(kept.unit)].name,
                kept.peak_bytes == 0 ? "nothing" : bytes_text(kept.peak_bytes)});
-  const std::string more = planned.kept.size() == engine::kMostPriced
+  const std::string more = planned.kept_unpriced > 0
                                ? fmt::format("  the {} largest; smaller ones are not priced\n", engine::kMostPriced)
                                : "";
   return style.table(table, "  ") + more;

@@ -30,6 +30,7 @@ Json value_json(const Decision& decision, Field field) {
 
 Json unit_json(const UnitPlan& unit, const engine::UnitBytes& bytes) {
   Json json{{"name", unit.name}, {"bytes", bytes.whole}, {"shard_bytes", bytes.shard}, {"saved_bytes", bytes.saved}};
+  json["dtype"] = name(bytes.dtype);
   json["owns_parameters"] = unit.owns_parameters;
   for (int f = 0; f < kFields; ++f) {
     const auto field = static_cast<Field>(f);
@@ -85,6 +86,18 @@ void add_lists(const Job::Strategy& strategy, Json& values) {
   for (const Job::Switch& change : strategy.switches)
     values["switch"].push_back(
         {{"at_step", change.at_step}, {"plugin", change.plugin}, {"options", options_json(change.options)}});
+}
+
+// [[optimizer.group]], under the keys of the job file; a key that an entry leaves out is null.
+void add_groups(const std::vector<Job::Group>& groups, Json& values, Json& places) {
+  values["group"] = Json::array();
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    const Job::Group& group = groups[g];
+    const auto json = [](const std::optional<double>& value) { return value ? Json(*value) : Json(); };
+    values["group"].push_back(
+        {{"match", group.match}, {"lr_scale", json(group.lr_scale)}, {"weight_decay", json(group.weight_decay)}});
+    places[fmt::format("optimizer.group.{}", g)] = group.where;
+  }
 }
 
 std::FILE* open_json(const std::string& file, const char* mode, ErrorCode code) {
@@ -169,6 +182,7 @@ Json to_json(const engine::PlannedStrategy& planned) {
     json["units"].push_back(unit_json(plan.units[u], planned.units[u]));
   json["traffic_per_step"] = to_json(planned.traffic);
   json["predicted_peak"] = to_json(planned.peak);
+  json["kept_unpriced"] = planned.kept_unpriced;
   json["kept"] = Json::array();
   for (const engine::KeptUnit& kept : planned.kept)
     json["kept"].push_back(
@@ -184,6 +198,7 @@ Json to_json(const Job& job, const Tables& program) {
   for (const Table& table : config::job_tables(copy)) add_table(table, values, places);
   for (const Table& table : program) add_table(table, values, places);
   add_lists(job.strategy, values["strategy"]);
+  add_groups(job.optimizer.groups, values["optimizer"], places);
   values["file"] = job.file;
   values["where"] = std::move(places);
   values["toml"] = print_job(job, program);

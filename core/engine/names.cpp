@@ -1,9 +1,10 @@
 // Whether the names in a job are names of something: variants apart from strategies, tables of options for strategies
-// that there are. Reads the names of files in folders and nothing else.
+// that there are, groups of parameters that the model has. Reads the names of files in folders and nothing else.
 
 #include <algorithm>
 #include <filesystem>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -58,6 +59,27 @@ void check_names(const Job& job) {
   known.erase("");  // no strategy is given yet
   for (const auto& [name, options] : job.strategy.options)
     if (!known.contains(name)) fail_options(job, name, known);
+}
+
+void check_groups(const Job& job, const Model& model) {
+  if (job.optimizer.groups.empty()) return;
+  std::vector<std::string> names;
+  for (const UnitSpec& spec : model.units())
+    for (const Parameter& parameter : spec.parameters) names.push_back(parameter.name);
+  for (const Job::Group& group : job.optimizer.groups) {
+    if (!group.lr_scale && !group.weight_decay)
+      throw Error(ErrorCode::config,
+                  fmt::format("[[optimizer.group]] match = \"{}\" sets neither lr_scale nor weight_decay", group.match),
+                  group.where, "set one of them, or leave the entry out");
+    const auto fits = [&group](const std::string& name) { return base::glob_match(group.match, name); };
+    if (std::any_of(names.begin(), names.end(), fits)) continue;
+    const std::string near = base::nearest(group.match, names);
+    throw Error(ErrorCode::config, fmt::format("[[optimizer.group]] match = \"{}\" fits no parameter", group.match),
+                group.where,
+                near.empty() ? "the model's parameters: " + base::list_text(std::span<const std::string>(names).first(
+                                                                std::min<std::size_t>(names.size(), 12)))
+                             : fmt::format("did you mean \"{}\"?", near));
+  }
 }
 
 }  // namespace reshard::engine

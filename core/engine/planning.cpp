@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/math.h"
 #include "model/layout.h"
 #include "plugin/catalog.h"
 #include "plugin/strategy.h"
@@ -25,10 +26,11 @@ Problem make_problem(const Job& job, const Model& model) {
   Problem problem;
   problem.ranks = job.rank_count();
   if (job.mesh.ranks_per_node > 0 && problem.ranks % job.mesh.ranks_per_node != 0)
-    throw Error(
-        ErrorCode::config,
-        fmt::format("mesh.ranks_per_node = {} does not divide the {} ranks", job.mesh.ranks_per_node, problem.ranks),
-        job.where("mesh.ranks_per_node"), "use 0 (all of them) or a divisor");
+    throw Error(ErrorCode::config,
+                fmt::format("mesh.ranks_per_node = {} does not divide the {} {}", job.mesh.ranks_per_node,
+                            problem.ranks, problem.ranks == 1 ? "rank" : "ranks"),
+                job.where("mesh.ranks_per_node"),
+                "use 0 (all of them) or a divisor: " + base::list_text(base::divisors(problem.ranks)));
   problem.ranks_per_node = job.mesh.ranks_per_node > 0 ? job.mesh.ranks_per_node : problem.ranks;
   problem.microbatches = job.train.microbatches;
   problem.budget_bytes = job.memory.budget;
@@ -82,17 +84,18 @@ bool keeps(const Decision& decision) {
 
 // A price drives a whole step, so that the prices of all kept units would take time in the square of their number: the
 // largest units are priced.
-std::vector<KeptUnit> price_kept(const Job& job, const Model& model, const Plan& plan, int optimizer_states,
-                                 const std::vector<UnitBytes>& bytes, int64_t peak) {
-  std::vector<KeptUnit> kept;
-  if (plan.shards == 1) return kept;  // everything is there anyway
+void price_kept(const Job& job, const Model& model, int optimizer_states, PlannedStrategy& planned) {
+  const Plan& plan = planned.plan;
+  std::vector<KeptUnit>& kept = planned.kept;
+  if (plan.shards == 1) return;  // everything is there anyway
   for (int u = 0; u < model.unit_count(); ++u)
     if (plan.units[static_cast<std::size_t>(u)].owns_parameters &&
         keeps(plan.units[static_cast<std::size_t>(u)].decision))
       kept.push_back({u, 0});
-  const auto whole = [&](const KeptUnit& unit) { return bytes[static_cast<std::size_t>(unit.unit)].whole; };
+  const auto whole = [&](const KeptUnit& unit) { return planned.units[static_cast<std::size_t>(unit.unit)].whole; };
   std::stable_sort(kept.begin(), kept.end(), [&](const KeptUnit& a, const KeptUnit& b) { return whole(a) > whole(b); });
-  kept.resize(std::min(kept.size(), kMostPriced));
+  planned.kept_unpriced = kept.size() - std::min(kept.size(), kMostPriced);
+  kept.resize(kept.size() - planned.kept_unpriced);
   std::sort(kept.begin(), kept.end(), [](const KeptUnit& a, const KeptUnit& b) { return a.unit < b.unit; });
   Plan freed = plan;
   for (KeptUnit& one : kept) {
@@ -100,10 +103,9 @@ std::vector<KeptUnit> price_kept(const Job& job, const Model& model, const Plan&
     const Decision before = decision;
     decision.after_forward = AfterForward::free();
     decision.after_backward = AfterBackward::free;
-    one.peak_bytes = peak - drive(job, model, freed, optimizer_states).peak_bytes();
+    one.peak_bytes = planned.peak.total() - drive(job, model, freed, optimizer_states).peak_bytes();
     decision = before;
   }
-  return kept;
 }
 
 OptionValues merged_options(const Job& job, const std::string& strategy, const StrategyChoice& choice) {
@@ -150,8 +152,7 @@ schedule::BytesByCategory resident_bytes(const Job& job, const Model& model, int
     bytes[static_cast<std::size_t>(MemoryCategory::optimizer_state)] += trained * optimizer_states;
     widest = std::max(widest, trained);
   }
-  if (precision(job).reduce != Dtype::fp32)
-    bytes[static_cast<std::size_t>(MemoryCategory::reduce_buffers)] = widest;
+  if (precision(job).reduce != Dtype::fp32) bytes[static_cast<std::size_t>(MemoryCategory::reduce_buffers)] = widest;
   bytes[static_cast<std::size_t>(MemoryCategory::activations)] = model.held_bytes();
   return bytes;
 }
@@ -180,6 +181,7 @@ PlannedStrategy plan_strategy(const Job& job, const Model& model, const Strategy
     planned.variant = variant.name;
     return planned;
   }
+  check_groups(job, model);
   PlannedStrategy planned;
   const auto found = plugin::find(choice.plugin, plugin::search_folders(job.plugins.path), choice.where);
   const plugin::Strategy strategy = plugin::Strategy::load(
@@ -205,9 +207,10 @@ PlannedStrategy plan_strategy(const Job& job, const Model& model, const Strategy
   for (const UnitSpec& spec : model.units()) {
     const model::Layout layout(spec, planned.plan.shards);
     planned.units.push_back({whole_bytes(job, spec, planned.plan.shards),
-                             layout.shard_elements() * bytes_of(Dtype::fp32), spec.saved_bytes});
+                             layout.shard_elements() * bytes_of(Dtype::fp32), spec.saved_bytes,
+                             spec.param_dtype.value_or(precision(job).param)});
   }
-  planned.kept = price_kept(job, model, planned.plan, optimizer_states, planned.units, planned.peak.total());
+  price_kept(job, model, optimizer_states, planned);
   return planned;
 }
 

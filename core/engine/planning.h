@@ -23,6 +23,7 @@ namespace reshard::engine {
 // What one unit weighs.
 struct UnitBytes {
   int64_t whole = 0, shard = 0, saved = 0;  // saved: per micro-batch, as the program declares
+  Dtype dtype = Dtype::fp32;                // of the whole unit; a shard is fp32 in any case
 };
 
 // Kept units that are priced, the largest ones.
@@ -39,11 +40,12 @@ struct PlannedStrategy {
   std::string name, version, file, summary;
   std::string variant;  // of the job, that was chosen by its name; empty: none was
   Plan plan;
-  TrafficByOp traffic;           // of one declared step, bytes received per rank
-  MemoryPeak peak;               // predicted, of the declared step
-  std::vector<UnitBytes> units;  // in the model's order
-  std::vector<KeptUnit> kept;    // the largest kMostPriced of them, in the model's order
-  std::vector<std::string> log;  // what the plugin logged while deciding, "warn: …"
+  TrafficByOp traffic;            // of one declared step, bytes received per rank
+  MemoryPeak peak;                // predicted, of the declared step
+  std::vector<UnitBytes> units;   // in the model's order
+  std::vector<KeptUnit> kept;     // the largest kMostPriced of them, in the model's order
+  std::size_t kept_unpriced = 0;  // kept, too, and smaller
+  std::vector<std::string> log;   // what the plugin logged while deciding, "warn: …"
 };
 
 // Throws Error(config) for a mesh that this build cannot run, or that another launcher has started.
@@ -53,12 +55,16 @@ void check_mesh(const Job& job);
 // [strategy.options.NAME] of a strategy that is neither installed nor named in the job.
 void check_names(const Job& job);
 
+// Throws Error(config) at the entry's own place for an [[optimizer.group]] that fits no parameter of the model, or that
+// sets nothing.
+void check_groups(const Job& job, const Model& model);
+
 // job.strategy's own choice: plugin and options, at the place where the job names it.
 StrategyChoice chosen_strategy(const Job& job);
 
 // Finds and loads the plugin (of the variant, where `choice` names one), asks it, resolves the user's overrides and
-// predicts. Does not check the budget. Throws Error (config, plugin, plan). `optimizer_states`: state tensors per
-// parameter of the optimizer that will run.
+// predicts. Checks the job's groups against the model, but not the budget. Throws Error (config, plugin, plan).
+// `optimizer_states`: state tensors per parameter of the optimizer that will run.
 PlannedStrategy plan_strategy(const Job& job, const Model& model, const StrategyChoice& choice, int optimizer_states);
 
 // State tensors per parameter of the job's built-in optimizer: adamw 2, sgd 0 or 1; "program" counts as 0 here.

@@ -141,6 +141,19 @@ TEST(Compare, TwoFinishedRunsAreUnpaired) {
   EXPECT_TRUE(differ.at("learning_rates").get<std::string>().starts_with("learning rates: differ first at step 1 ("));
   EXPECT_NE(run_app(toy, {"compare", a, b}).out.find("\ntrain.steps "), std::string::npos);
 
+  // So are groups of parameters; their lines are none.
+  const std::string group = "[[optimizer.group]]\nmatch = \"*.w\"\nlr_scale = 0.5\n";
+  const auto of_groups = [&](const std::string& first, const std::string& second) {
+    EXPECT_EQ(run_app(toy, {"train", folder.write("a.toml", job_text() + first), "--json", a}).code, 0);
+    EXPECT_EQ(run_app(toy, {"train", folder.write("b.toml", job_text() + second), "--json", b}).code, 0);
+    return json::parse(run_app(toy, {"compare", a, b, "--json", "-"}).out).at("settings_that_differ");
+  };
+  EXPECT_EQ(of_groups(group, "\n\n" + group), json::object());
+  EXPECT_EQ(json_of(b).at("job").at("where").at("optimizer.group.0"), folder.file("b.toml") + ":15:1");
+  json expected{{"match", "*.w"}, {"lr_scale", 0.5}, {"weight_decay", nullptr}};
+  EXPECT_EQ(of_groups(group, ""),
+            (json{{"optimizer.group", {{"first", json::array({expected})}, {"second", json::array()}}}}));
+
   const AppRun none = run_app(toy, {"compare", a, job});
   EXPECT_EQ(none.code, 2);
   EXPECT_EQ(none.err, "toy: " + job + ": this is no finished run (give two files that train --json wrote)\n");

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "cli/explain_text.h"
+#include "cli/json.h"
 #include "cli/replaced.h"
 #include "tests/cli/planned.h"
 
@@ -35,6 +36,27 @@ TEST(ExplainText, EveryUnitHasARow) {
             "  root    0 B    0 B  -              -               -                      -         -\n"
             "  h.0   1 KiB  512 B  free           free            each                   1         1\n"
             "  h.1   1 KiB  512 B  2              free            each                   1         3\n");
+}
+
+// A whole unit's format says why its bytes are not those of its shards together.
+TEST(ExplainText, FormatsHaveAColumnWhereTheyAreNotAllFp32) {
+  engine::PlannedStrategy planned = planned_strategy(2);
+  planned.units[2].dtype = Dtype::bf16;
+  planned.units[2].whole = 512;
+  EXPECT_EQ(units_text(planned, kPlain),
+            "  unit  dtype  bytes  fp32 shard  after_forward  after_backward  reduce  prefetch forward  backward\n"
+            "  root  -        0 B         0 B  -              -               -                      -         -\n"
+            "  h.0   fp32   1 KiB       512 B  free           free            each                   1         1\n"
+            "  h.1   bf16   512 B       512 B  free           free            each                   1         1\n");
+  EXPECT_EQ(to_json(planned).at("units").at(2).at("dtype"), "bf16");
+}
+
+TEST(ExplainText, UnitsThatAreNotPricedAreSaidToBeThere) {
+  engine::PlannedStrategy planned = planned_strategy(2);
+  planned.kept.assign(engine::kMostPriced, {1, 512});
+  EXPECT_EQ(kept_text(planned, kPlain).find("priced"), std::string::npos);
+  planned.kept_unpriced = 1;
+  EXPECT_TRUE(kept_text(planned, kPlain).ends_with("  the 64 largest; smaller ones are not priced\n"));
 }
 
 TEST(ExplainText, LongRunsOfTheSameShareARow) {
@@ -89,11 +111,13 @@ TEST(ExplainText, TheWholePlansValuesAreCreditedToo) {
 
 TEST(ExplainText, WhatTheCommandLineReplaced) {
   const std::vector<ReplacedValue> values{{"mesh.ranks", "4", "--ranks", "2", "job.toml:7:1"},
-                                          {"strategy.plugin", "\"zero2\"", "--strategy", "\"zero3\"", "job.toml:2:1"}};
+                                          {"strategy.plugin", "\"zero2\"", "--strategy", "\"zero3\"", "job.toml:2:1"},
+                                          {"strategy.shard_over", "", "--set strategy", "2", "job.toml:3:1"}};
   EXPECT_EQ(replaced_text(values, kPlain),
             "replaced on the command line\n"
             "  mesh.ranks = 4 (--ranks); job.toml:7:1 said 2\n"
-            "  strategy.plugin = \"zero2\" (--strategy); job.toml:2:1 said \"zero3\"\n");
+            "  strategy.plugin = \"zero2\" (--strategy); job.toml:2:1 said \"zero3\"\n"
+            "  strategy.shard_over is not set (--set strategy); job.toml:3:1 said 2\n");
   EXPECT_EQ(replaced_text({}, kPlain), "");
 }
 

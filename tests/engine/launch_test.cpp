@@ -271,8 +271,30 @@ TEST(Launch, WhatThisBuildHasNotIsAnError) {
             "default: mesh.communicator = \"nccl\" is not in this build (use \"threads\")");
   job = toy::job(4, "zero3");
   job.mesh.ranks_per_node = 3;
+  EXPECT_EQ(
+      error_of(job, [&](Rank& rank) { Runtime(job, two_units(), rank); }),
+      "default: mesh.ranks_per_node = 3 does not divide the 4 ranks (use 0 (all of them) or a divisor: 1, 2 and 4)");
+  job.mesh.ranks = 1;
   EXPECT_EQ(error_of(job, [&](Rank& rank) { Runtime(job, two_units(), rank); }),
-            "default: mesh.ranks_per_node = 3 does not divide the 4 ranks (use 0 (all of them) or a divisor)");
+            "default: mesh.ranks_per_node = 3 does not divide the 1 rank (use 0 (all of them) or a divisor: 1)");
+}
+
+// Wherever a plan is made: explain, train and compare make it, and so does a runtime.
+TEST(Launch, AGroupThatChangesNothingIsAnError) {
+  Job job = toy::job(1, "zero3");
+  const auto group_error = [&](const Job::Group& group) {
+    job.optimizer.groups = {{"*", 0.5, {}, "job.toml:7:1"}, group};
+    return error_of(job, [&](Rank& rank) { Runtime(job, two_units(), rank); });
+  };
+  EXPECT_EQ(group_error({"nope", 0.5, {}, "job.toml:9:1"}),
+            "job.toml:9:1: [[optimizer.group]] match = \"nope\" fits no parameter (the model's parameters: a and b)");
+  EXPECT_EQ(group_error({"bb", {}, 0.0, "job.toml:9:1"}),
+            "job.toml:9:1: [[optimizer.group]] match = \"bb\" fits no parameter (did you mean \"b\"?)");
+  EXPECT_EQ(
+      group_error({"*", {}, {}, "job.toml:9:1"}),
+      "job.toml:9:1: [[optimizer.group]] match = \"*\" sets neither lr_scale nor weight_decay (set one of them, or "
+      "leave the entry out)");
+  EXPECT_EQ(group_error({"*", {}, 0.0, "job.toml:9:1"}), "no error");
 }
 
 }  // namespace

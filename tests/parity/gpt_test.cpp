@@ -38,7 +38,9 @@ Job job_of(const std::string& kind, const std::string& strategy, int ranks, int 
   const nlohmann::json& optimizer = run["optimizer"];
   Job job;
   job.strategy.plugin = std::string(RESHARD_BINARY_DIR) + "/plugins/" + strategy + ".so";
+  if (strategy == "hybrid" && ranks == 4) job.strategy.options["hybrid"]["shard_over"] = {int64_t{2}, "test"};
   job.mesh.ranks = ranks;
+  if (strategy == "node_reshard") job.mesh.ranks_per_node = 2;
   job.train.microbatches = microbatches;
   job.train.global_batch = run["batch"];
   job.train.steps = static_cast<int64_t>(run["steps"].size());
@@ -156,6 +158,13 @@ INSTANTIATE_TEST_SUITE_P(All, GptParity,
                                                           Heads{"untied", "split"}),
                                           testing::Values("replicate", "zero1", "zero2", "zero3", "root_no_reshard"),
                                           testing::Values(1, 2, 3, 4), testing::Values(1, 2, 4)),
+                         case_name);
+
+// The strategies of the next kind: hybrid in replicas of two where there are four ranks, node_reshard on nodes of two.
+INSTANTIATE_TEST_SUITE_P(More, GptParity,
+                         testing::Combine(testing::Values(Heads{"tied", "root"}, Heads{"untied", "split"}),
+                                          testing::Values("hybrid", "node_reshard", "keep_last"), testing::Values(2, 4),
+                                          testing::Values(1, 2)),
                          case_name);
 
 }  // namespace

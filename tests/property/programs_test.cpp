@@ -154,7 +154,8 @@ class Story {
           }
         break;
       case Act::Kind::change:
-        act.choice = {toy::plugin(dice_.pick({"zero3", "zero2", "zero1", "root_no_reshard", "replicate", "replicate"})),
+        act.choice = {toy::plugin(dice_.pick({"zero3", "zero2", "zero1", "root_no_reshard", "replicate", "replicate",
+                                              "hybrid", "node_reshard", "keep_last"})),
                       {},
                       "test"};
         break;

@@ -250,6 +250,7 @@ TEST(ByteBudget, PlansAThousandUnitsInASecond) {
     EXPECT_GT(kept, units / 10);
     EXPECT_LT(kept, units * 9 / 10);
     EXPECT_EQ(planned.kept.size(), engine::kMostPriced);
+    EXPECT_EQ(planned.kept_unpriced, static_cast<std::size_t>(kept) - engine::kMostPriced);
     EXPECT_LT(fastest, kPatience * units / 1000);
     RecordProperty(fmt::format("seconds_{}", units), fmt::format("{:.3f}", fastest));
   }
