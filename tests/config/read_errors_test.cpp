@@ -49,14 +49,14 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"[optimizer]\nschedul = { name = \"cosine\" }\n",
              "job.toml:2:1: unknown table [optimizer.schedul] (did you mean [optimizer.schedule]?)"},
         Case{"[qqq]\n",
-             "job.toml:1:2: unknown table [qqq] (the tables are strategy, mesh, memory, train, optimizer, "
-             "optimizer.schedule, plugins, model, data, strategy.options, strategy.unit, strategy.variant and "
-             "strategy.switch)"},
+             "job.toml:1:2: unknown table [qqq] (the tables are strategy, mesh, precision, memory, train, optimizer, "
+             "optimizer.schedule, plugins, model, data, strategy.options, strategy.unit, strategy.variant, "
+             "strategy.switch and optimizer.group)"},
         Case{"\"train.steps\" = 3\n", R"(job.toml:1:1: unknown key "train.steps" outside of any table)"},
         Case{"[model]\nlayer = 3\n", R"(job.toml:2:1: unknown key "layer" in [model] (did you mean "layers"?))"},
         Case{"[train]\nsteps = 1\nfoo = 1\nbar = 1\n",
-             R"(job.toml:3:1: unknown key "foo" in [train] (it has steps, global_batch, microbatches, seed and )"
-             R"(evaluate_every))"}));
+             R"(job.toml:3:1: unknown key "foo" in [train] (it has steps, global_batch, microbatches, seed, )"
+             R"(evaluate_every, divisor and stop_after_skipped))"}));
 
 INSTANTIATE_TEST_SUITE_P(
     WrongTypes, ReadErrors,
@@ -219,8 +219,8 @@ INSTANTIATE_TEST_SUITE_P(
              R"(job.toml:4:1: unknown key "cach" in [data] (did you mean "cache"?))"},
         Case{
             "optimizer = { \"é\" = 1 }\n",
-            R"(job.toml:1:15: unknown key "é" in [optimizer] (it has name, lr, betas, eps, momentum, weight_decay and )"
-            R"(clip_norm))"}));
+            R"(job.toml:1:15: unknown key "é" in [optimizer] (it has name, lr, betas, eps, momentum, weight_decay, )"
+            R"(clip_norm and norm))"}));
 
 TEST(ReadFile, WhatIsNoJobFile) {
   EXPECT_EQ(error_of([] { read_job("no/such.toml"); }), "no/such.toml: there is no such job file (check the path)");
