@@ -28,6 +28,11 @@ enum class Hook : uint8_t {
   abandon,           // an exception: back to sharded, this step's gradients are dropped
 };
 
+// Whether the number that comes with the hook is a unit's; enter_micro_batch comes with its micro-batch's.
+constexpr bool about_unit(Hook hook) {
+  return hook != Hook::enter_micro_batch;
+}
+
 const char* name(Hook hook);  // "before forward", …
 
 }  // namespace reshard::schedule

@@ -137,6 +137,7 @@ void Scheduler::finish_reductions() {
       reduce_sharded(unit, true);
       if (!step_.overlap) finish_in_flight();
     }
+    if (in_flight_ == unit && !state(unit).divided) finish_in_flight();  // in a shard group of one it is adopted only then
     if (live(unit, UnitBuffer::gradient_shard)) finish_sum(unit);
     if (live(unit, UnitBuffer::carried)) {
       finish_in_flight();

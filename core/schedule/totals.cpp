@@ -4,7 +4,7 @@ namespace reshard::schedule {
 
 void Totals::apply(Hook hook, int unit, int micro_batch, std::span<const Op> ops) {
   hook_ = hook;
-  unit_ = unit;
+  unit_ = about_unit(hook) ? unit : -1;
   micro_batch_ = micro_batch;
   const auto count = [](Traffic& traffic, int64_t bytes) { ++traffic.count, traffic.bytes += bytes; };
   for (const Op& op : ops) {

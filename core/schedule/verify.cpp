@@ -36,7 +36,7 @@ void Verifier::apply(Hook hook, int unit, std::span<const Op> ops) {
 
 void Verifier::begin(Hook hook, int unit) {
   hook_ = hook;
-  hook_unit_ = unit;
+  hook_unit_ = about_unit(hook) ? unit : -1;
   marks_ = 0;
   checked_unit_ = -1;
   switch (hook) {
