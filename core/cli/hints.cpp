@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "cli/plugins.h"
+#include "reshard/compare.h"
 
 namespace reshard::cli {
 namespace {
@@ -25,6 +26,16 @@ std::string quoted(const std::string& text) {
   std::string word = "'";
   for (const char c : text) word += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return word + "'";
+}
+
+// Options under which every arm has a turn of the usual length.
+std::string with_enough_steps(std::string options, int64_t steps, std::size_t arms) {
+  const int64_t needed = static_cast<int64_t>(arms) * CompareOptions{}.block_steps;
+  if (steps >= needed) return options;
+  const std::string option = " --steps ";
+  if (const std::size_t begin = options.find(option); begin != std::string::npos)
+    options.erase(begin, std::min(options.find(' ', begin + option.size()), options.size()) - begin);
+  return options + option + std::to_string(needed);
 }
 
 }  // namespace
@@ -70,7 +81,8 @@ std::string compare_hint(const Face& face, const Job& job, const std::vector<std
       if (names.size() < kArms && std::find(names.begin(), names.end(), other) == names.end()) names.push_back(other);
   }
   if (names.size() < 2) return "";
-  return fmt::format("{} compare {} --strategies {}{}", face.typed, job.file, fmt::join(names, ","), options);
+  return fmt::format("{} compare {} --strategies {}{}", face.typed, job.file, fmt::join(names, ","),
+                     with_enough_steps(options, job.train.steps, names.size()));
 }
 
 }  // namespace reshard::cli

@@ -88,7 +88,28 @@ Block block_of(const toml::table& table, const std::string& path, std::string wh
 
 }  // namespace
 
+namespace {
+
+// The parser takes a step of its own stack for each part of a dotted key, and so does whoever frees the table.
+constexpr int kMostParts = 256;
+
+void check_depth(std::string_view text, const std::string& path) {
+  int line = 1, column = 0, dots = 0;
+  bool value = false;  // what stands behind '=' is no key
+  for (const char c : text) {
+    ++column;
+    if (c == '\n') ++line, column = dots = 0, value = false;
+    if (c == '=') value = true;
+    if (c == '.' && !value && ++dots == kMostParts)
+      throw Error(ErrorCode::config, fmt::format("a key has more than {} parts", kMostParts),
+                  fmt::format("{}:{}:{}", path, line, column), "no table of a job is that deep");
+  }
+}
+
+}  // namespace
+
 Block parse_document(std::string_view text, const std::string& path) {
+  check_depth(text, path);
   try {
     return block_of(toml::parse(text), path, path);
   } catch (const toml::parse_error& error) {
@@ -97,6 +118,7 @@ Block parse_document(std::string_view text, const std::string& path) {
 }
 
 bool is_toml(std::string_view text) {
+  if (std::count(text.begin(), text.end(), '.') > kMostParts) return false;
   try {
     const toml::table parsed = toml::parse(text);
     return true;

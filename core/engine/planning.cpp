@@ -233,12 +233,17 @@ void check_budget(const Job& job, const PlannedStrategy& planned) {
                                                planned.plan.units[static_cast<std::size_t>(costliest->unit)].name,
                                                base::bytes_text(costliest->peak_bytes))
                                  : "use more ranks or smaller micro-batches, or raise the budget";
+  // A few bytes too little would read as the same number twice.
+  const bool close = base::bytes_text(peak) == base::bytes_text(job.memory.budget);
+  const auto text = [close](int64_t bytes) {
+    return close ? base::count_text(bytes) + " bytes" : base::bytes_text(bytes);
+  };
   throw Error(
       ErrorCode::budget,
       fmt::format("strategy {} needs {} per rank at its predicted peak ({}, {}), above the budget of {}; largest: {}",
-                  planned.name, base::bytes_text(peak),
+                  planned.name, text(peak),
                   planned.peak.unit.empty() ? "no unit" : "unit " + planned.peak.unit, planned.peak.moment,
-                  base::bytes_text(job.memory.budget), base::list_text(largest)),
+                  text(job.memory.budget), base::list_text(largest)),
       job.where("memory.budget"), remedy);
 }
 

@@ -222,6 +222,15 @@ INSTANTIATE_TEST_SUITE_P(
             R"(job.toml:1:15: unknown key "é" in [optimizer] (it has name, lr, betas, eps, momentum, weight_decay, )"
             R"(clip_norm and norm))"}));
 
+// A dotted key of twenty thousand parts once overflowed the stack.
+TEST(ReadErrors, AKeyOfThousandsOfPartsIsRefused) {
+  std::string deep = "a";
+  for (int part = 0; part < 20000; ++part) deep += ".a";
+  const std::string refused = ": a key has more than 256 parts (no table of a job is that deep)";
+  EXPECT_EQ(error_of([&] { test::Read read(deep + " = 1\n"); }), "job.toml:1:512" + refused);
+  EXPECT_EQ(error_of([&] { test::Read read("[train]\n[" + deep + "]\n"); }), "job.toml:2:513" + refused);
+}
+
 TEST(ReadFile, WhatIsNoJobFile) {
   EXPECT_EQ(error_of([] { read_job("no/such.toml"); }), "no/such.toml: there is no such job file (check the path)");
   const std::string folder = testing::TempDir() + "reshard_read_folder";
