@@ -28,7 +28,7 @@ TEST(Train, ShowsTheRunFromItsPlanToItsPrice) {
                            "\npeak RSS of the process: ", "\nsample\n  a toy's word\n"})
     EXPECT_NE(run.out.find(part), std::string::npos) << part << " in\n" << run.out;
   EXPECT_EQ(lines(run.out).back(),
-            "next: bin/toy compare " + folder.file("job.toml") + " --strategies zero3,zero2,zero1");
+            "next: bin/toy compare " + folder.file("job.toml") + " --strategies zero3,zero2,zero1 --steps 15");
 }
 
 TEST(Train, JsonHoldsEverythingThatTheTablesShow) {
@@ -316,7 +316,7 @@ TEST(BadInput, IsOneLineAndAnExitCode) {
       "toy: /none/run.json: cannot write the JSON: No such file or directory (check the folder of --json)\n");
   expect_failure(run_app(toy, {"compare", job}), 2,
                  "toy: command line: no strategies are given to compare (as in: bin/toy compare " + job +
-                     " --strategies zero3,zero2,zero1)\n");
+                     " --strategies zero3,zero2,zero1 --steps 15)\n");
   expect_failure(run_app(toy, {"compare", job, "--strategies", "zero3,zero3"}), 2,
                  "toy: --strategies: zero3 is named twice (name each arm once)\n");
   expect_failure(run_app(toy, {"compare", job, "--strategies", "zero3,zero2", "--steps", "9"}), 2,
