@@ -15,6 +15,7 @@
 
 #include "base/check.h"
 #include "comm/local/local.h"
+#include "engine/failure_text.h"
 #include "engine/planning.h"
 #include "reshard/error.h"
 #include "reshard/runtime.h"
@@ -79,16 +80,6 @@ int cause(const std::vector<std::exception_ptr>& failures) {
   }
 }
 
-std::string text_of(const std::exception_ptr& failure) {
-  try {
-    std::rethrow_exception(failure);
-  } catch (const std::exception& error) {
-    return error.what();
-  } catch (...) {
-    return "an exception of an unknown type";
-  }
-}
-
 // Which ranks have ended, for the thread that waits for all of them.
 class Ended {
  public:
@@ -108,7 +99,7 @@ class Ended {
     const auto all = [&] { return count_ == ranks; };
     if (changed_.wait_for(lock, std::chrono::duration<double>(seconds), all)) return;
     base::end_process(fmt::format("{}\n{} of {} ranks have not come to a hook for another {:g} s: the process is ended",
-                                  text_of(first_), ranks - count_, ranks, seconds));
+                                  engine::failure_text(first_), ranks - count_, ranks, seconds));
   }
 
  private:
@@ -142,7 +133,7 @@ void launch(const Job& job, const std::function<void(Rank&)>& body) {
       communicator->leave();
     } catch (...) {
       failures[static_cast<std::size_t>(index)] = std::current_exception();
-      communicator->fail(text_of(std::current_exception()));
+      communicator->fail(engine::failure_text(std::current_exception()));
     }
     ended.add(failures[static_cast<std::size_t>(index)]);
   };
