@@ -16,7 +16,6 @@ using reshard::sdk::After;
 using reshard::sdk::Choices;
 using reshard::sdk::Decision;
 using reshard::sdk::Field;
-using reshard::sdk::OptionError;
 using reshard::sdk::Plan;
 using reshard::sdk::Problem;
 using reshard::sdk::Reduce;
@@ -38,11 +37,7 @@ struct Hybrid {
   };
 
   void decide(const Problem& problem, Plan& plan) const {
-    const uint32_t all = problem.ranks(), k = shard_over > 0 ? shard_over : problem.ranks_per_node();
-    if (all % k != 0)
-      throw OptionError("shard_over", std::to_string(k) + " does not divide the " + std::to_string(all) +
-                                          " ranks; use 0 (the ranks of a node) or one of " +
-                                          reshard::sdk::divisors_text(all));
+    const uint32_t all = problem.ranks(), k = reshard::sdk::group_ranks(problem, "shard_over", shard_over);
     const std::string whose = shard_over > 0 ? "`shard_over`" : "a node";
     plan.shard_over(k, k == all ? whose + " is all " + std::to_string(all) + " ranks: there are no replicas"
                                 : "sharded over " + whose + " = " + std::to_string(k) + " ranks, " +

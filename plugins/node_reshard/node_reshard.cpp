@@ -15,7 +15,6 @@ namespace {
 using reshard::sdk::After;
 using reshard::sdk::Decision;
 using reshard::sdk::Field;
-using reshard::sdk::OptionError;
 using reshard::sdk::Plan;
 using reshard::sdk::Problem;
 using reshard::sdk::Reduce;
@@ -33,11 +32,7 @@ struct NodeReshard {
   };
 
   void decide(const Problem& problem, Plan& plan) const {
-    const uint32_t all = problem.ranks(), k = ranks > 0 ? ranks : problem.ranks_per_node();
-    if (all % k != 0)
-      throw OptionError("ranks", std::to_string(k) + " does not divide the " + std::to_string(all) +
-                                     " ranks; use 0 (the ranks of a node) or one of " +
-                                     reshard::sdk::divisors_text(all));
+    const uint32_t all = problem.ranks(), k = reshard::sdk::group_ranks(problem, "ranks", ranks);
     // The two ends have words of their own, which hold under any shard_over of the user's.
     const std::string whose = ranks > 0 ? "`ranks`" : "a node";
     std::string reason = "shrunk to " + whose + " = " + std::to_string(k) + " of " + std::to_string(all) +

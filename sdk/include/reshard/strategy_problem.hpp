@@ -280,6 +280,16 @@ inline std::string divisors_text(uint32_t ranks) {
   return text.empty() ? std::to_string(ranks) : text + " and " + std::to_string(ranks);
 }
 
+// The k of an option that says how many ranks do something together: `given`, or the ranks of a node where it is 0. Throws
+// OptionError for one that does not divide the ranks, naming the numbers that do.
+inline uint32_t group_ranks(const Problem& problem, const char* key, uint32_t given) {
+  const uint32_t all = problem.ranks(), k = given > 0 ? given : problem.ranks_per_node();
+  if (all % k != 0)
+    throw OptionError(key, std::to_string(k) + " does not divide the " + std::to_string(all) +
+                               " ranks; use 0 (the ranks of a node) or one of " + divisors_text(all));
+  return k;
+}
+
 }  // namespace reshard::sdk
 
 #endif
