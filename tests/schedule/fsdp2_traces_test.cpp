@@ -166,24 +166,41 @@ void compare(const std::vector<Trace>& traces) {
   }
 }
 
+const char* const kGolden = RESHARD_SOURCE_DIR "/tests/golden/fsdp2/traces.json";
+const char* const kMore = RESHARD_SOURCE_DIR "/tests/schedule/fsdp2_more.json";
+
 TEST(Fsdp2Traces, EveryRecordedTraceIsReproducedEventForEvent) {
-  const std::vector<Trace> traces = read_traces(RESHARD_SOURCE_DIR "/tests/golden/fsdp2/traces.json");
+  const std::vector<Trace> traces = read_traces(kGolden);
   EXPECT_GE(traces.size(), 19U);
   compare(traces);
 }
 
 TEST(Fsdp2Traces, SoAreMoreCombinationsOfRecomputeFreezingShrinkingReplicasAndEvaluations) {
-  const std::vector<Trace> traces = read_traces(RESHARD_SOURCE_DIR "/tests/schedule/fsdp2_more.json");
+  const std::vector<Trace> traces = read_traces(kMore);
   EXPECT_GE(traces.size(), 52U);
   compare(traces);
 }
 
+std::vector<std::string> files_of(const std::string& list) {
+  std::vector<std::string> files;
+  std::stringstream rest(list);
+  for (std::string path; std::getline(rest, path, ':');)
+    if (!path.empty()) files.push_back(path);
+  return files;
+}
+
+TEST(Fsdp2Traces, AListOfFilesIsReadAsPathsAre) {
+  EXPECT_EQ(files_of("a.json::/b/c.json:"), (std::vector<std::string>{"a.json", "/b/c.json"}));
+  EXPECT_EQ(files_of(""), std::vector<std::string>{});
+}
+
+// RESHARD_TRACES=FILE[:FILE…] names files of the same form; without it, it is as if it named the bundled ones.
 TEST(Fsdp2Traces, SoIsEveryTraceOfTheFilesInTheEnvironment) {
-  const char* files = std::getenv("RESHARD_TRACES");
-  if (files == nullptr || *files == '\0') GTEST_SKIP() << "RESHARD_TRACES=FILE[:FILE…] adds files of the same form";
-  std::stringstream list(files);
-  for (std::string path; std::getline(list, path, ':');) {
-    if (path.empty()) continue;
+  const char* given = std::getenv("RESHARD_TRACES");
+  const bool none = given == nullptr || *given == '\0';
+  const std::vector<std::string> files = files_of(none ? std::string(kGolden) + ":" + kMore : given);
+  ASSERT_FALSE(files.empty());
+  for (const std::string& path : files) {
     std::cout << path << '\n';
     try {
       compare(read_traces(path));
