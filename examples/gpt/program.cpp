@@ -65,6 +65,9 @@ std::vector<Program::Flag> Program::flags() {
 }
 
 void Program::check_shape(const Job& job) const {
+  if (!tokens_.empty() && !data_.empty())
+    throw Error(ErrorCode::config, "--tokens and --data are both given, and a run reads one of them", "command line",
+                "leave one out");
   if (shape_.width % shape_.heads != 0) {
     const std::vector<int> fitting = divisors(shape_.width);
     throw Error(ErrorCode::config, fmt::format("heads = {} does not divide width = {}", shape_.heads, shape_.width),

@@ -210,6 +210,16 @@ TEST_F(ProgramTest, RefusesWhatDoesNotFit) {
             "job.toml:2:1: \"" + (folder_ / "none.txt").string() + "\" does not exist (name a file or folder of text)");
 }
 
+TEST_F(ProgramTest, RefusesTokensAndTextTogether) {
+  try {
+    open("", {{"--tokens", "t.safetensors"}, {"--data", "text"}});
+    FAIL() << "accepted";
+  } catch (const reshard::Error& error) {
+    EXPECT_EQ(std::string(error.what()),
+              "command line: --tokens and --data are both given, and a run reads one of them (leave one out)");
+  }
+}
+
 TEST_F(ProgramTest, RefusesMicroBatchesThatNoMemoryHolds) {
   const std::string remedy = " (lower train.global_batch or model.sequence, or raise mesh.ranks or train.microbatches)";
   // As an int, this would be below zero.
