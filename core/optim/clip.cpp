@@ -171,9 +171,10 @@ double larger(double a, double b) {
 }
 
 double largest_magnitude(std::span<const float> gradient) {
-  double largest = 0;
-  for (const float value : gradient) largest = larger(largest, std::fabs(static_cast<double>(value)));
-  return largest;
+  // Without its sign bit a float is ordered as an integer, NaNs above infinity: so no comparison is lost to a NaN.
+  uint32_t largest = 0;
+  for (const float value : gradient) largest = std::max(largest, std::bit_cast<uint32_t>(value) & 0x7FFFFFFFU);
+  return static_cast<double>(std::bit_cast<float>(largest));
 }
 
 float clip_factor(double norm, double clip_norm) {

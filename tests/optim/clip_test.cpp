@@ -163,5 +163,25 @@ TEST(ClipFactor, IsTorchsRule) {
   EXPECT_EQ(clip_factor(1e300, 0.5), 0.0F);
 }
 
+TEST(Magnitude, IsTheLargestWhateverTheSignAndNoNaNIsLost) {
+  std::mt19937_64 engine(3);
+  for (int size = 0; size < 200; ++size) {
+    std::vector<float> values(static_cast<std::size_t>(size));
+    double expected = 0;
+    for (float& value : values) {
+      value = std::normal_distribution<float>(0, 1e20F)(engine);
+      expected = std::max(expected, std::fabs(static_cast<double>(value)));
+    }
+    EXPECT_EQ(largest_magnitude(values), expected);
+    if (values.empty()) continue;
+    float& any = values[std::uniform_int_distribution<std::size_t>(0, values.size() - 1)(engine)];
+    any = -std::numeric_limits<float>::infinity();
+    EXPECT_EQ(largest_magnitude(values), std::numeric_limits<double>::infinity());
+    any = size % 2 == 0 ? std::nanf("") : -std::nanf("");
+    EXPECT_TRUE(std::isnan(largest_magnitude(values)));
+    EXPECT_TRUE(std::isnan(larger(largest_magnitude(values), 1.0)) && std::isnan(larger(1.0, largest_magnitude(values))));
+  }
+}
+
 }  // namespace
 }  // namespace reshard::optim
