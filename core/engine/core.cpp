@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "base/fingerprint.h"
 #include "engine/failure_text.h"
 #include "engine/optimizers.h"
 #include "reshard/error.h"
@@ -64,7 +65,10 @@ Core::Core(const Job& job, const Model& model, Rank& rank, std::unique_ptr<Optim
       rank_(rank),
       optimizer_(choose_optimizer(job, std::move(optimizer))),
       stream_(make_stream(job, rank.index())),
-      groups_(rank.communicator()) {
+      groups_(rank.communicator()),
+      by_tokens_(job.train.divisor == "tokens"),
+      by_squares_(job.optimizer.norm == "l2"),
+      plain_divisor_(job.train.divisor == "none" ? 1.0 : static_cast<double>(rank.count()) * job.train.microbatches) {
   check(job_);
   if (const int wanted = job_.rank_count(); wanted != rank_.count())
     throw Error(ErrorCode::config,
@@ -82,6 +86,8 @@ Core::Core(const Job& job, const Model& model, Rank& rank, std::unique_ptr<Optim
   for (int u = 0; u < model_.unit_count(); ++u) {
     uses_.push_back({&model_.spec({u}), &executor_->at(u), {}});
     uses_.back().open.reserve(8);  // a use inside another one of the same unit is rare
+    for (const Parameter& parameter : model_.spec({u}).parameters)
+      parameter_groups_.push_back(parameter_group(job_, parameter));
   }
   adopt_plan(std::move(planned));
 }
@@ -167,7 +173,7 @@ void Core::end_use(Hook hook, Unit unit) {
 }
 
 void Core::hook(Hook hook, int subject) {
-  run(hook, hook == Hook::enter_micro_batch ? -1 : subject, ask(hook, subject));
+  run(hook, schedule::about_unit(hook) ? subject : -1, ask(hook, subject));
 }
 
 void Core::run(Hook hook, int unit, std::span<const Op> ops) {
@@ -183,6 +189,7 @@ void Core::run(Hook hook, int unit, std::span<const Op> ops) {
 // rank has come.
 void Core::abandon() noexcept {
   const std::string why = failure_text(std::current_exception());
+  if (scheduler_->updated()) ++steps_;  // only its report is lost: the update, skip or carry is done on every rank
   if (broken_ != nullptr)
     rank_.communicator().fail(why);
   else if (!interrupted_)
@@ -295,14 +302,14 @@ void Core::look_and_write(Unit unit, const std::function<void(const Values&)>& l
 // Of the parameters' bits; padding is not the program's.
 uint64_t Core::fingerprint(int unit, const float* values) const {
   const model::Layout& layout = executor_->at(unit).layout;
-  uint64_t hash = 0xCBF29CE484222325U;
+  base::Fingerprint fingerprint;
   for (int p = 0; p < layout.parameter_count(); ++p)
     for (int64_t i = 0; i < layout.elements(p); ++i) {
       uint32_t bits = 0;
       std::memcpy(&bits, values + layout.offset(p) + i, sizeof bits);
-      hash = (hash ^ bits) * 0x100000001B3U;
+      fingerprint.add(bits);
     }
-  return hash;
+  return fingerprint.value();
 }
 
 void Core::write_back(int unit, const float* values) {

@@ -113,6 +113,11 @@ class Core {
   std::vector<std::vector<float*>> state_pointers_;  // by unit, rebuilt with the layout
   uint64_t uses_begun_ = 0;
 
+  // What the job says in words and a step asks for.
+  const bool by_tokens_, by_squares_;            // [train] divisor, [optimizer] norm
+  const double plain_divisor_;                   // where it is not the tokens' number
+  std::vector<ParameterGroup> parameter_groups_;  // in the model's order
+
   std::atomic<bool> stop_{false};
   StepResult step_;
   double divisor_ = 1;      // of this step

@@ -36,7 +36,7 @@ void Core::begin_step() {
   step_.step = steps_;
   agreed_ = false;
   tokens_ = 0;
-  divisor_ = job_.train.divisor == "none" ? 1.0 : static_cast<double>(rank_.count()) * job_.train.microbatches;
+  divisor_ = plain_divisor_;
   executor_->set_divisor(divisor_);
   step_began_ns_ = now_ns();
   step_exposed_ns_ = executor_->meter().exposed_ns();
@@ -47,7 +47,7 @@ MicroBatch Core::micro_batch() const {
 }
 
 void Core::reduce() {
-  if (job_.train.divisor == "tokens" && scheduler_->reducing()) {
+  if (by_tokens_ && scheduler_->reducing()) {
     executor_->meet();
     std::vector<int64_t> all(static_cast<std::size_t>(rank_.count()));
     rank_.communicator().exchange(tokens_, std::span<int64_t>(all), kNoUnit);
@@ -67,14 +67,13 @@ double Core::measure_gradient() {
   reduce();  // without effect where the program has called it
   optim::NormSum mine;
   double largest = 0;
-  const bool squares = job_.optimizer.norm == "l2";
   for (int u = 0; u < executor_->unit_count(); ++u) {
     const float* gradient = executor_->reduced_gradient(u);
     if (gradient == nullptr) continue;
     for (const model::Fragment& part : executor_->at(u).fragments) {
       if (!model_.spec({u}).parameters[static_cast<std::size_t>(part.parameter)].trainable) continue;
       const std::span values(gradient + part.shard_offset, static_cast<std::size_t>(part.length));
-      if (squares)
+      if (by_squares_)
         mine.add(values);
       else
         largest = optim::larger(largest, optim::largest_magnitude(values));
@@ -82,7 +81,7 @@ double Core::measure_gradient() {
   }
   comm::Communicator& group = executor_->shard_group();  // replicas hold the same gradients
   const auto ranks = static_cast<std::size_t>(group.size());
-  if (!squares) {
+  if (!by_squares_) {
     std::vector<double> all(ranks);
     group.exchange(largest, std::span<double>(all), kNorm);
     for (const double each : all) largest = optim::larger(largest, each);
@@ -244,7 +243,7 @@ void Core::optimize(const StepInfo& info) {
       fragment.parameter = first + part.parameter;
       fragment.name = parameter.name;
       fragment.shape = parameter.shape;
-      fragment.group = parameter_group(job_, parameter);
+      fragment.group = parameter_groups_[static_cast<std::size_t>(fragment.parameter)];
       fragment.offset = part.offset;
       fragment.length = part.length;
       fragment.values = unit.shard.as<float>() + part.shard_offset;

@@ -19,7 +19,7 @@ namespace reshard::engine {
 namespace {
 
 int64_t whole_bytes(const Job& job, const UnitSpec& spec, int shards) {
-  return model::Layout(spec, shards).whole_elements() * bytes_of(spec.param_dtype.value_or(precision(job).param));
+  return model::Layout(spec, shards).whole_elements() * bytes_of(schedule::computed_dtype(spec, precision(job)));
 }
 
 Problem make_problem(const Job& job, const Model& model) {
@@ -41,7 +41,7 @@ Problem make_problem(const Job& job, const Model& model) {
     unit.name = spec.name;
     unit.parent = u == 0 ? -1 : model.parent({u}).index;
     unit.root = u == 0;
-    const int64_t element = bytes_of(spec.param_dtype.value_or(precision(job).param));
+    const int64_t element = bytes_of(schedule::computed_dtype(spec, precision(job)));
     unit.bytes = whole_bytes(job, spec, problem.ranks);
     for (const Parameter& p : spec.parameters)
       if (p.trainable && p.same_as.empty()) unit.trainable_bytes += p.elements() * element;
@@ -208,7 +208,7 @@ PlannedStrategy plan_strategy(const Job& job, const Model& model, const Strategy
     const model::Layout layout(spec, planned.plan.shards);
     planned.units.push_back({whole_bytes(job, spec, planned.plan.shards),
                              layout.shard_elements() * bytes_of(Dtype::fp32), spec.saved_bytes,
-                             spec.param_dtype.value_or(precision(job).param)});
+                             schedule::computed_dtype(spec, precision(job))});
   }
   price_kept(job, model, optimizer_states, planned);
   return planned;

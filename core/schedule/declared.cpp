@@ -1,5 +1,6 @@
 #include "schedule/declared.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -65,7 +66,7 @@ Step step_of(const Model& model, const MeshSize& mesh, int microbatches, const P
   for (int u = 0; u < model.unit_count(); ++u) {
     const UnitSpec& spec = model.spec({u});
     const model::Layout layout(spec, mesh.shards);
-    const Dtype computed = spec.param_dtype.value_or(precision.param);
+    const Dtype computed = computed_dtype(spec, precision);
     const int64_t trained = layout.trainable().shard_elements;
     // What lies inside a unit that may be unused is unused with it.
     const bool inside = u > 0 && step.units[static_cast<std::size_t>(model.parent({u}).index)].may_be_unused;
@@ -80,7 +81,9 @@ Step step_of(const Model& model, const MeshSize& mesh, int microbatches, const P
                           .read_in_backward = spec.needs_parameters_in_backward,
                           .may_be_unused = spec.may_be_unused || inside});
   }
-  add_places(model, step);
+  // Only the runs of units that may be unused are made up for.
+  const auto unused = [](const ScheduledUnit& unit) { return unit.may_be_unused; };
+  if (std::any_of(step.units.begin(), step.units.end(), unused)) add_places(model, step);
   return step;
 }
 

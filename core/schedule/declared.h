@@ -21,6 +21,11 @@ struct Precision {
   Dtype param = Dtype::fp32, reduce = Dtype::fp32;
 };
 
+// What a unit is gathered and computed in.
+inline Dtype computed_dtype(const UnitSpec& unit, const Precision& precision) {
+  return unit.param_dtype.value_or(precision.param);
+}
+
 // The scheduler's input for a model: every unit's bytes and the declared order, with the core's default decisions.
 Step step_of(const Model& model, const MeshSize& mesh, int microbatches, const Precision& precision);
 

@@ -80,6 +80,7 @@ class Scheduler {
   bool reads_master(int unit) const;                // between before_read and after_read: the fp32 values lie in `master`
   int micro_batch() const { return micro_batch_; }  // -1 outside of a step
   bool idle() const { return phase_ == Phase::idle; }            // neither in a step nor in a forward-only pass
+  bool updated() const { return phase_ == Phase::updated; }      // the step waits for end_step only
   bool reducing() const { return phase_ == Phase::step; }  // the step's gradients are not all reduced yet
   bool carries() const;                             // gradients of earlier steps wait for an update
   int64_t prefetches_unused() const { return prefetches_unused_; }

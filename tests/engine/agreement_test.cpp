@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <thread>
 
@@ -69,6 +70,36 @@ TEST(Agreement, AGradientThatIsNotFiniteIsNotCarriedOn) {
       EXPECT_EQ(toy::live(runtime), at_rest) << way.text() << ": nothing is carried";
       EXPECT_FALSE(toy::step(runtime, 1).skipped) << way.text();
     });
+  });
+}
+
+// Between the update and end_step() a failure loses the step's result, not the step: whoever goes on goes on after it.
+TEST(Agreement, AFailureAfterTheUpdateOrTheCarryLeavesTheStepDone) {
+  const auto failing = [](Runtime& runtime) { EXPECT_ANY_THROW({
+    try {
+      if (runtime.rank().index() == runtime.rank().count() - 1) throw std::runtime_error("the log is full");
+      runtime.end_step(0.0);
+    } catch (...) {
+      runtime.abandon();
+      throw;
+    }
+  }); };
+  toy::for_each_way({2, 3}, [&](const toy::Way& way) {
+    for (const bool carried : {false, true}) {
+      const auto train = [&](bool fails) {
+        return toy::values_after(toy::job(way), toy::tree(), [&](Runtime& runtime) {
+          const double norm = up_to_the_end(runtime);
+          carried ? runtime.carry() : runtime.update(norm);
+          if (fails)
+            failing(runtime);
+          else
+            runtime.end_step(0.0);
+          EXPECT_EQ(runtime.steps_done(), 1) << way.text();
+          EXPECT_EQ(toy::step(runtime, 1).step, 1) << way.text();
+        });
+      };
+      EXPECT_EQ(train(true), train(false)) << way.text() << (carried ? ", carried" : "");
+    }
   });
 }
 

@@ -230,6 +230,9 @@ class Runtime {
   // begin_micro_batch and the hooks, then reduce, gradient_norm, update, end_step. Whoever catches an exception in
   // between and goes on calls abandon() first; step(), evaluate(), forward() and backward() do that themselves.
   //
+  // An exception before update(), skip() or carry() has come to its end undoes the step; one between that and end_step()
+  // leaves the step done, and only its result is lost.
+  //
   // All ranks end a step in the same way; where one differs, all get an Error(model) and nothing is updated. A norm that is
   // not finite makes update() and carry() skip, as [train] stop_after_skipped says; a loss that is not finite is seen at
   // end_step(), which is after the update: step() looks at it before.
