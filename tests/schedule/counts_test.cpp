@@ -181,6 +181,29 @@ TEST(Counts, BytesPerRankEqualTheFormulaToTheByte) {
   }
 }
 
+// In a shard group of one a gradient that is still being exchanged when the step ends becomes the sum only after that,
+// and a divisor that is known only then must not miss it.
+TEST(Reductions, AGradientThatIsLeftForTheEndOfTheStepIsDividedToo) {
+  const Model model({.name = "root", .parameters = {{"p", {100}}}});
+  for (const AllReduce exchange : {AllReduce::each, AllReduce::last})
+    for (const bool overlap : {false, true})
+      for (const bool late : {false, true})
+        for (const Dtype dtype : {Dtype::fp32, Dtype::bf16}) {
+          Step step = step_of(model, {.shards = 1, .replicas = 2}, 2, {dtype, Dtype::fp32});
+          step.all_reduce = exchange;
+          step.overlap = overlap;
+          step.divide_at_end = late;
+          step.units[0].decision.reduce = Reduce::last;
+          Dice dice(1);
+          Program program(model, step, dice);
+          for (const Hook hook : {Hook::begin_step, Hook::begin_micro_batch, Hook::before_forward, Hook::after_forward,
+                                  Hook::before_backward, Hook::after_backward, Hook::begin_micro_batch, Hook::reduce,
+                                  Hook::update, Hook::end_step})
+            EXPECT_NO_THROW(program.hook(hook, 0)) << name(hook) << ", overlap " << overlap << ", late " << late;
+          EXPECT_TRUE(program.at_rest());
+        }
+}
+
 // What is live beside shards and the reduced gradients' shards: with freed units, a constant however many there are.
 TEST(Totals, TransientBytesDoNotGrowWithDepth) {
   for (const Dtype dtype : {Dtype::fp32, Dtype::bf16})
