@@ -32,6 +32,19 @@ struct UnitUse {
   std::vector<uint64_t> open;
 };
 
+// What one rank's share of the gradient adds to the norm; [optimizer] norm says which of the two is filled.
+struct NormPart {
+  optim::NormSum squares;
+  double largest = 0;
+};
+
+// How a rank would end its step: what all must agree on, and what only a carry adds.
+struct Ending {
+  int64_t how = 0;  // a schedule::Hook
+  double norm = 0;
+  NormPart part;
+};
+
 inline constexpr comm::Tag kNoUnit{};
 inline constexpr int kMostStates = 8;  // state tensors of an optimizer
 
@@ -89,9 +102,11 @@ class Core {
   void meet();
   void adopt_plan(PlannedStrategy planned);
   void compare_plans(const PlannedStrategy& planned);
+  NormPart measure_own_gradient();
+  double norm_of(std::span<const NormPart> parts) const;
   double measure_gradient();
   std::string agree(double loss_sum);
-  void agree_to_end(schedule::Hook how, double norm);
+  std::vector<Ending> agree_to_end(schedule::Hook how, double norm, const NormPart& part = {});
   void drop_gradients();
   void check_skips(const std::string& why);
   void apply_update(double norm);

@@ -63,10 +63,8 @@ void Core::reduce() {
   hook(Hook::reduce);
 }
 
-double Core::measure_gradient() {
-  reduce();  // without effect where the program has called it
-  optim::NormSum mine;
-  double largest = 0;
+NormPart Core::measure_own_gradient() {
+  NormPart mine;
   for (int u = 0; u < executor_->unit_count(); ++u) {
     const float* gradient = executor_->reduced_gradient(u);
     if (gradient == nullptr) continue;
@@ -74,24 +72,29 @@ double Core::measure_gradient() {
       if (!model_.spec({u}).parameters[static_cast<std::size_t>(part.parameter)].trainable) continue;
       const std::span values(gradient + part.shard_offset, static_cast<std::size_t>(part.length));
       if (by_squares_)
-        mine.add(values);
+        mine.squares.add(values);
       else
-        largest = optim::larger(largest, optim::largest_magnitude(values));
+        mine.largest = optim::larger(mine.largest, optim::largest_magnitude(values));
     }
   }
-  comm::Communicator& group = executor_->shard_group();  // replicas hold the same gradients
-  const auto ranks = static_cast<std::size_t>(group.size());
-  if (!by_squares_) {
-    std::vector<double> all(ranks);
-    group.exchange(largest, std::span<double>(all), kNorm);
-    for (const double each : all) largest = optim::larger(largest, each);
-    return largest;
+  return mine;
+}
+
+double Core::norm_of(std::span<const NormPart> parts) const {
+  NormPart sum;
+  for (const NormPart& part : parts) {
+    sum.squares.merge(part.squares);
+    sum.largest = optim::larger(sum.largest, part.largest);
   }
-  std::vector<optim::NormSum> all(ranks);
-  group.exchange(mine, std::span<optim::NormSum>(all), kNorm);
-  optim::NormSum sum;
-  for (const optim::NormSum& part : all) sum.merge(part);
-  return sum.norm();
+  return by_squares_ ? sum.squares.norm() : sum.largest;
+}
+
+double Core::measure_gradient() {
+  reduce();  // without effect where the program has called it
+  comm::Communicator& group = executor_->shard_group();  // replicas hold the same gradients
+  std::vector<NormPart> all(static_cast<std::size_t>(group.size()));
+  group.exchange(measure_own_gradient(), std::span<NormPart>(all), kNorm);
+  return norm_of(all);
 }
 
 double Core::gradient_norm() {
@@ -146,16 +149,12 @@ void Core::finish(double loss_sum) {
 }
 
 // For a program that drives the stages itself: nobody changes a parameter before everybody has come here, to end the
-// step in the same way and by the same norm.
-void Core::agree_to_end(Hook how, double norm) {
-  struct Mine {
-    int64_t how = 0;
-    double norm = 0;
-  };
+// step in the same way and by the same norm. The last thing that can fail at one rank because of another.
+std::vector<Ending> Core::agree_to_end(Hook how, double norm, const NormPart& part) {
   executor_->meet();
-  const Mine mine{static_cast<int64_t>(how), std::isnan(norm) ? std::nan("") : norm};
-  std::vector<Mine> all(static_cast<std::size_t>(rank_.count()));
-  rank_.communicator().exchange(mine, std::span<Mine>(all), kNoUnit);
+  const Ending mine{static_cast<int64_t>(how), std::isnan(norm) ? std::nan("") : norm, part};
+  std::vector<Ending> all(static_cast<std::size_t>(rank_.count()));
+  rank_.communicator().exchange(mine, std::span<Ending>(all), kNoUnit);
   for (std::size_t r = 1; r < all.size(); ++r) {
     if (all[r].how != all[0].how)
       throw Error(ErrorCode::model,
@@ -168,6 +167,7 @@ void Core::agree_to_end(Hook how, double norm) {
                               number_text(all[r].norm), steps_, number_text(all[0].norm)),
                   "", "give update() what gradient_norm() returned, or the same number on every rank");
   }
+  return all;
 }
 
 void Core::update(double norm) {
@@ -195,8 +195,11 @@ void Core::drop_gradients() {
 // A gradient that is not finite is not carried on: no later step would get rid of it.
 void Core::carry() {
   reduce();
-  agree_to_end(Hook::carry, 0);
-  const double norm = measure_gradient();  // the same on every rank
+  std::vector<NormPart> parts;  // of this rank's shard group; what it gives is the same in every one
+  const std::vector<Ending> all = agree_to_end(Hook::carry, 0, measure_own_gradient());
+  for (const int rank : executor_->mesh().shard_group(rank_.index()))
+    parts.push_back(all[static_cast<std::size_t>(rank)].part);
+  const double norm = norm_of(parts);
   step_.gradient_norm = norm;
   if (std::isfinite(norm)) return hook(Hook::carry);
   check_skips(fmt::format("the gradient norm is {} at step {}", number_text(norm), steps_));
