@@ -68,5 +68,5 @@ function(reshard_test name)
     RESHARD_SOURCE_DIR="${PROJECT_SOURCE_DIR}" RESHARD_BINARY_DIR="${PROJECT_BINARY_DIR}")
   add_test(NAME ${arg_FOLDER}.${name} COMMAND ${target})
   set_tests_properties(${arg_FOLDER}.${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT}
-    ENVIRONMENT "${arg_ENVIRONMENT}")
+    ENVIRONMENT "XDG_STATE_HOME=${PROJECT_BINARY_DIR}/tests/state;${arg_ENVIRONMENT}")
 endfunction()

@@ -5,9 +5,10 @@
 namespace reshard {
 namespace {
 
-std::string line(const std::string& what, const std::string& where, const std::string& remedy) {
+std::string line(const std::string& what, const std::string& where, const std::string& remedy, const std::string& id) {
   std::string text = where.empty() ? what : where + ": " + what;
   if (!remedy.empty()) text += " (" + remedy + ")";
+  if (!id.empty()) text += " [" + id + "]";
   return text;
 }
 
@@ -47,11 +48,12 @@ int exit_code(ErrorCode code) {
   return 1;
 }
 
-Error::Error(ErrorCode code, std::string what, std::string where, std::string remedy)
-    : std::runtime_error(line(what, where, remedy)),
+Error::Error(ErrorCode code, std::string what, std::string where, std::string remedy, std::string id)
+    : std::runtime_error(line(what, where, remedy, id)),
       code_(code),
       message_(std::move(what)),
       where_(std::move(where)),
-      remedy_(std::move(remedy)) {}
+      remedy_(std::move(remedy)),
+      id_(std::move(id)) {}
 
 }  // namespace reshard

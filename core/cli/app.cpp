@@ -70,7 +70,9 @@ int run_command(int argc, char** argv, Face face, Program* program) {
   try {
     face.typed = argc > 0 ? argv[0] : face.name;
     if (!face.installed) face.installed = usable_strategies;
-    return run_line(parse(std::vector<std::string>(argv + std::min(argc, 1), argv + argc), face), face, program);
+    CommandLine line = parse(std::vector<std::string>(argv + std::min(argc, 1), argv + argc), face);
+    line.typed.assign(argv, argv + argc);
+    return run_line(line, face, program);
   } catch (const Error& error) {
     print_error(face.name, error.what());
     return exit_code(error.code());

@@ -35,6 +35,7 @@ struct Face {
 };
 
 struct CommandLine {
+  std::vector<std::string> typed;  // all of it, the program's name first
   Command command = Command::none;
   std::vector<std::string> files;  // JOB, of plugins list too; of compare also two finished runs' JSON
   config::Overrides overrides;

@@ -18,9 +18,10 @@ std::string next_line(const std::string& command);  // "next: …\n"; nothing fo
 std::string repeated_options(const Face& face, const CommandLine& line);
 
 std::string train_hint(const Face& face, const Job& job, const CommandLine& line);
-// `strategy` and `arms`: as they are typed. `options`: of repeated_options().
 
+// `strategy`: as it is typed. `options`: of repeated_options().
 std::string explain_hint(const Face& face, const Job& job, const std::string& strategy, const std::string& options);
+
 // `arms` as named on the command line; with less than two, the job's strategy and others that are installed.
 std::string compare_hint(const Face& face, const Job& job, const std::vector<std::string>& arms,
                          const std::string& options);

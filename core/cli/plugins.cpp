@@ -50,8 +50,8 @@ Json described_json(const plugin::StrategyInfo& info) {
   return json;
 }
 
-// [plugins].path of a job file. The rest of the file is not looked at: its other tables may be any program's.
-std::vector<std::string> plugin_folders_of(const std::string& file) {
+// [plugins] of a job file. The rest of the file is not looked at: its other tables may be any program's.
+Job::Plugins plugin_rules_of(const std::string& file) {
   std::error_code status;
   std::ifstream in(file, std::ios::binary);
   if (!in || std::filesystem::is_directory(file, status))
@@ -62,7 +62,7 @@ std::vector<std::string> plugin_folders_of(const std::string& file) {
   Job job;
   Tables none;
   config::Reader(job, none, std::filesystem::path(file).parent_path().string()).read(document);
-  return job.plugins.path;
+  return job.plugins;
 }
 
 std::string nothing_found(const std::vector<plugin::SearchFolder>& folders) {
@@ -83,7 +83,7 @@ std::string short_path(const std::string& path) {
 std::vector<std::string> usable_strategies() {
   std::vector<std::string> names;
   try {
-    for (const plugin::Listed& one : plugin::list(plugin::search_folders({})))
+    for (const plugin::Listed& one : plugin::list(plugin::search_folders()))
       if (one.state == plugin::Listed::State::usable) names.push_back(one.name);
   } catch (const std::exception&) {
     // A bad search path is reported by the command that needs it; an example in a help page does not.
@@ -132,9 +132,9 @@ std::string describe_text(const plugin::StrategyInfo& info, const Style& style) 
 }
 
 void list_plugins(const CommandLine& line, const Face&, Output& output) {
-  const auto folders =
-      plugin::search_folders(line.files.empty() ? std::vector<std::string>() : plugin_folders_of(line.files.front()));
-  const auto listed = plugin::list(folders);
+  const Job::Plugins rules = line.files.empty() ? Job::Plugins() : plugin_rules_of(line.files.front());
+  const auto folders = plugin::search_folders(rules);
+  const auto listed = plugin::list(folders, rules);
   write_json(line.json, listed_json(folders, listed));
   output.print(list_text(folders, listed, output.style()));
 }
@@ -142,7 +142,7 @@ void list_plugins(const CommandLine& line, const Face&, Output& output) {
 void describe_plugin(const CommandLine& line, const Face& face, Output& output) {
   const std::string wanted = config::strategy_from_command_line(line.name);
   const plugin::Found found =
-      plugin::find(wanted, plugin::search_folders({}), fmt::format("{} plugins describe", face.name));
+      plugin::find(wanted, plugin::search_folders(), fmt::format("{} plugins describe", face.name));
   const plugin::Strategy strategy = plugin::Strategy::load(found.file);
   write_json(line.json, described_json(strategy.info()));
   output.print(describe_text(strategy.info(), output.style()));

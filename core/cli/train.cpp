@@ -7,6 +7,7 @@
 #include "cli/hints.h"
 #include "cli/interrupt.h"
 #include "cli/json.h"
+#include "cli/manifest.h"
 #include "cli/progress.h"
 #include "cli/rank_run.h"
 #include "cli/run_record.h"
@@ -77,11 +78,15 @@ int train(const Request& request, Output& output) {
   engine::check_budget(job, planned);
   for (const auto& plan : later) engine::check_budget(job, plan);
   request.program.open(job);
+  std::vector<engine::PlannedStrategy> all{planned};
+  all.insert(all.end(), later.begin(), later.end());
+  const Json manifest = manifest_json(request.line.typed, job, all);
+  const std::filesystem::path manifest_file = write_manifest(manifest, job);
 
   const int64_t samples = request.program.samples_per_step(job);
   const Style& style = output.style();
   output.print(fmt::format("{}: {}\n\n{}\n", style.strong(request.face.name), request.program.summary(),
-                           start_text(job, request.program.facts(), planned, later, style)));
+                           start_text(job, request.program.facts(), planned, later, manifest_file.string(), style)));
   Progress progress(output, {job.train.steps, samples, samples > 0 ? request.program.sample_unit() : ""});
   RunRecord record;
   const std::exception_ptr failure = run_ranks(request, job, model, progress, record);
@@ -92,6 +97,8 @@ int train(const Request& request, Output& output) {
   json["later_plans"] = later_plans_json(job, later);
   json["facts"] = Json::object();
   for (const auto& [what, value] : request.program.facts()) json["facts"][what] = value;
+  json["manifest"] = manifest;
+  json["manifest_file"] = manifest_file.string();
   json["job"] = to_json(job, loaded.tables);
   print_results(record, request, job, samples, output);
   write_run(request.line.json, json, failure, output);

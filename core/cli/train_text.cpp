@@ -40,7 +40,8 @@ std::string signal_name(int signal) {
 }  // namespace
 
 std::string start_text(const Job& job, const Facts& facts, const engine::PlannedStrategy& planned,
-                       const std::vector<engine::PlannedStrategy>& later, const Style& style) {
+                       const std::vector<engine::PlannedStrategy>& later, const std::string& manifest,
+                       const Style& style) {
   std::vector<std::vector<std::string>> rows;
   rows.push_back(
       {"strategy", fmt::format("{} {} ({})", strategy_text(planned), planned.version, job.where("strategy.plugin"))});
@@ -57,6 +58,7 @@ std::string start_text(const Job& job, const Facts& facts, const engine::Planned
     rows.push_back({when_text(change), fmt::format("{} {}, plan {}{}", strategy_text(later[i]), later[i].version,
                                                    later[i].plan.hash(), never_text(change, job))});
   }
+  rows.push_back({"manifest", short_path(manifest)});
   std::string text = rows_text(rows, "  ");
   for (const std::string& line : planned.log) text += fmt::format("  {}\n", style.warn(safe_text(line)));
   for (std::size_t i = 0; i < later.size(); ++i)

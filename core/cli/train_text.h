@@ -15,9 +15,10 @@ namespace reshard::cli {
 
 using Facts = std::vector<std::pair<std::string, std::string>>;
 
-// The start-up table. `later`: the plans of [[strategy.switch]], one per entry.
+// The start-up table. `later`: the plans of [[strategy.switch]], one per entry. `manifest`: its file.
 std::string start_text(const Job& job, const Facts& facts, const engine::PlannedStrategy& planned,
-                       const std::vector<engine::PlannedStrategy>& later, const Style& style);
+                       const std::vector<engine::PlannedStrategy>& later, const std::string& manifest,
+                       const Style& style);
 
 // "after 100 steps: zero2, nothing moved (…)".
 std::string switch_text(const StrategySwitch& change);

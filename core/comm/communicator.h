@@ -40,8 +40,8 @@
 
 namespace reshard::comm {
 
-// What a collective is for. It is compared among the ranks together with the collective's kind, its number and its
-// size. The name is read for error texts only; it must live until the call returns.
+// What a collective is for. It is compared among the ranks together with the collective's kind, its size and its formats;
+// ranks meet by its number, which errors say. The name is read for error texts only; it must live until the call returns.
 struct Tag {
   int unit = -1;  // -1: not for one unit
   std::string_view unit_name = {};

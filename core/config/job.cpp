@@ -35,6 +35,7 @@ void check(const Job& job) {
   for (Job::Variant& variant : copy.strategy.variants) config::variant_table(variant).check();
   for (Job::Switch& change : copy.strategy.switches) config::switch_table(change).check();
   for (Job::Group& group : copy.optimizer.groups) config::group_table(group).check();
+  for (Job::Pin& pin : copy.plugins.pins) config::pin_table(pin).check();
   config::check_lists(job);
 }
 

@@ -112,11 +112,20 @@ Table schedule_table(Job::Schedule& schedule) {
 }
 
 Table plugins_table(Job::Plugins& plugins) {
-  Table table("plugins", "Where strategies are searched.");
+  Table table("plugins", "Where strategies are searched, and whose files are loaded.");
   table.key("path", &plugins.path,
             {.doc = "folders searched first, before RESHARD_PLUGIN_PATH and the installed ones",
              .path = PathKind::file,
-             .not_empty = true});
+             .not_empty = true})
+      .key("trust", &plugins.trust,
+           {.doc = "pinned (only files with a pin) | owner (only files that nobody else could have changed) | any",
+            .choices = {"pinned", "owner", "any"}})
+      .key("probe", &plugins.probe,
+           {.doc = "always | never: load a file in a child process before this one", .choices = {"always", "never"}})
+      .key("env_path", &plugins.env_path, {.doc = "search the folders of RESHARD_PLUGIN_PATH, too"})
+      .key("manifest", &plugins.manifest,
+           {.doc = "file that says what a run was made of; empty: one of its own in ~/.local/state/reshard/runs",
+            .path = PathKind::file});
   return table;
 }
 
@@ -163,7 +172,22 @@ Table group_table(Job::Group& group) {
   return table;
 }
 
+Table pin_table(Job::Pin& pin) {
+  Table table("plugins.pin", "Which bytes a strategy's file may have.");
+  table.key("name", &pin.name, {.doc = "the strategy's name", .not_empty = true})
+      .key("sha256", &pin.sha256, {.doc = "of the file, as `plugins pin NAME` prints it", .not_empty = true});
+  return table;
+}
+
 void check_lists(const Job& job) {
+  for (const Job::Pin& pin : job.plugins.pins) {
+    const bool digits = pin.sha256.find_first_not_of("0123456789abcdef") == std::string::npos;
+    if (pin.sha256.size() == 64 && digits) continue;
+    throw Error(ErrorCode::config,
+                fmt::format("the pin of \"{}\" has the sha256 \"{}\", which is not 64 digits of 0-9 and a-f", pin.name,
+                            pin.sha256),
+                pin.where, fmt::format("copy what `plugins pin {}` prints", pin.name));
+  }
   const std::vector<Job::Variant>& variants = job.strategy.variants;
   for (auto at = variants.begin(); at != variants.end(); ++at) {
     const auto same = [at](const Job::Variant& other) { return other.name == at->name; };

@@ -18,10 +18,12 @@ Tables job_tables(Job& job);
 Table variant_table(Job::Variant& variant);
 Table switch_table(Job::Switch& change);
 
-// One entry of [[optimizer.group]].
+// One entry of [[optimizer.group]], of [[plugins.pin]].
 Table group_table(Job::Group& group);
+Table pin_table(Job::Pin& pin);
 
-// What no single key shows: variants of one name, switches that do not rise. Throws Error(config).
+// What no single key shows: variants of one name, switches that do not rise, pins that are no hashes. Throws
+// Error(config).
 void check_lists(const Job& job);
 
 }  // namespace reshard::config

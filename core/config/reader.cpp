@@ -23,7 +23,8 @@ const std::string kUnit = "strategy.unit";
 const std::string kVariant = "strategy.variant";
 const std::string kSwitch = "strategy.switch";
 const std::string kGroup = "optimizer.group";
-const std::array<std::string, 4> kLists{kUnit, kVariant, kSwitch, kGroup};
+const std::string kPin = "plugins.pin";
+const std::array<std::string, 5> kLists{kUnit, kVariant, kSwitch, kGroup, kPin};
 
 bool is_list(const std::string& name) {
   return std::find(kLists.begin(), kLists.end(), name) != kLists.end();
@@ -92,6 +93,8 @@ void Reader::read_table(const std::string& name, const Block& block) {
       read_switches(entry);
     } else if (full == kGroup) {
       read_groups(entry);
+    } else if (full == kPin) {
+      read_pins(entry);
     } else if (table != nullptr && table->has(entry.key)) {
       set_value(*table, entry);
     } else if (full == kOptions || find(full) != nullptr || is_parent(full)) {
@@ -258,17 +261,35 @@ void Reader::read_groups(const Entry& list) {
     Job::Group group;
     group.where = block.where;
     Table table = group_table(group);
-    for (const Entry& given : block.entries) {
-      if (!table.has(given.key)) fail_unknown_list_key(kGroup, table.keys(), given);
-      if (!is_value(given))
-        throw Error(ErrorCode::config, fmt::format("{}.{} must be a value, not a table", kGroup, given.key),
-                    given.where);
-      table.set(given.key, placed_at(std::get<OptionValue>(given.content), given.where), folder_);
-    }
+    read_plain_entry(table, block);
     if (group.match.empty())
       throw Error(ErrorCode::config, "a [[optimizer.group]] entry has no match", block.where,
                   "write match = \"*.bias\": a parameter's name or a glob");
     job_.optimizer.groups.push_back(std::move(group));
+  }
+}
+
+void Reader::read_pins(const Entry& list) {
+  for (const Block& block : blocks_of(kPin, list)) {
+    Job::Pin pin;
+    pin.where = block.where;
+    Table table = pin_table(pin);
+    read_plain_entry(table, block);
+    for (const char* key : {"name", "sha256"})
+      if (table.where(key) == "default")
+        throw Error(ErrorCode::config, fmt::format("a [[plugins.pin]] entry has no {}", key), block.where,
+                    "copy what `plugins pin NAME` prints");
+    job_.plugins.pins.push_back(std::move(pin));
+  }
+}
+
+void Reader::read_plain_entry(Table& table, const Block& block) const {
+  for (const Entry& given : block.entries) {
+    if (!table.has(given.key)) fail_unknown_list_key(table.name(), table.keys(), given);
+    if (!is_value(given))
+      throw Error(ErrorCode::config, fmt::format("{}.{} must be a value, not a table", table.name(), given.key),
+                  given.where);
+    table.set(given.key, placed_at(std::get<OptionValue>(given.content), given.where), folder_);
   }
 }
 

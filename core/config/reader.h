@@ -40,6 +40,9 @@ class Reader {
   void read_variants(const Entry& entry);
   void read_switches(const Entry& entry);
   void read_groups(const Entry& entry);
+  void read_pins(const Entry& entry);
+  // Reads one list entry that has plain keys alone.
+  void read_plain_entry(Table& table, const Block& block) const;
   // Reads one list entry whose plain keys `table` declares and whose `options` is a table of its own.
   void read_list_entry(Table& table, OptionValues& options, const Block& block);
 

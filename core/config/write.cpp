@@ -115,6 +115,13 @@ std::string groups_text(const std::vector<Job::Group>& groups) {
   return text;
 }
 
+std::string pins_text(const std::vector<Job::Pin>& pins) {
+  std::string text;
+  for (const Job::Pin& pin : pins)
+    text += fmt::format("\n[[plugins.pin]]\nname = {}\nsha256 = {}\n", quoted_text(pin.name), quoted_text(pin.sha256));
+  return text;
+}
+
 }  // namespace
 
 std::string write(const Job& job, const Tables& program) {
@@ -124,6 +131,7 @@ std::string write(const Job& job, const Tables& program) {
     text += (text.empty() ? "" : "\n") + table_text(table);
     if (table.name() == "strategy") text += options_text(job.strategy) + lists_text(job.strategy);
     if (table.name() == "optimizer.schedule") text += groups_text(job.optimizer.groups);
+    if (table.name() == "plugins") text += pins_text(job.plugins.pins);
   }
   for (const Table& table : program) text += "\n" + table_text(table);
   return text;

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "base/fingerprint.h"
+#include "engine/agreed.h"
 #include "engine/failure_text.h"
 #include "engine/optimizers.h"
 #include "reshard/error.h"
@@ -100,24 +101,11 @@ Core::~Core() {
   stream_->drain();
 }
 
-// Every rank decides for itself from the same facts; a rank with another plugin file or job would hang the others
-// later.
 void Core::compare_plans(const PlannedStrategy& planned) {
-  struct Mine {
-    char strategy[64] = {};
-    char hash[17] = {};
-  };
-  Mine mine;
-  planned.name.copy(mine.strategy, sizeof(mine.strategy) - 1);
-  planned.plan.hash().copy(mine.hash, sizeof(mine.hash) - 1);
-  std::vector<Mine> all(static_cast<std::size_t>(rank_.count()));
-  rank_.communicator().exchange(mine, std::span<Mine>(all), kNoUnit);
-  for (std::size_t r = 1; r < all.size(); ++r)
-    if (std::string_view(all[r].hash) != all[0].hash)
-      throw Error(ErrorCode::plan,
-                  fmt::format("rank {} has plan {} of strategy {}, rank 0 has plan {} of strategy {}", r, all[r].hash,
-                              all[r].strategy, all[0].hash, all[0].strategy),
-                  "", "give every rank the same job, model and plugin files");
+  const Agreed mine = agreed_of(job_, model_, planned);
+  std::vector<Agreed> all(static_cast<std::size_t>(rank_.count()));
+  rank_.communicator().exchange(mine, std::span<Agreed>(all), kNoUnit);
+  check_agreed(all);
 }
 
 void Core::adopt_plan(PlannedStrategy planned) {

@@ -49,7 +49,7 @@ void check_names(const Job& job) {
   const bool all_known = std::all_of(job.strategy.options.begin(), job.strategy.options.end(),
                                      [&known](const auto& table) { return known.contains(table.first); });
   if (all_known && job.strategy.variants.empty()) return;
-  const std::vector<std::string> installed = plugin::installed_names(plugin::search_folders(job.plugins.path));
+  const std::vector<std::string> installed = plugin::installed_names(plugin::search_folders(job.plugins));
   for (const Job::Variant& variant : job.strategy.variants)
     if (std::binary_search(installed.begin(), installed.end(), variant.name))
       throw Error(ErrorCode::config,

@@ -183,19 +183,22 @@ PlannedStrategy plan_strategy(const Job& job, const Model& model, const Strategy
   }
   check_groups(job, model);
   PlannedStrategy planned;
-  const auto found = plugin::find(choice.plugin, plugin::search_folders(job.plugins.path), choice.where);
+  const auto found = plugin::find(choice.plugin, plugin::search_folders(job.plugins), choice.where);
   const plugin::Strategy strategy = plugin::Strategy::load(
       found.file,
       [&planned](plugin::LogLevel level, std::string_view, std::string_view line) {
         if (level >= plugin::LogLevel::warn)
           planned.log.push_back(fmt::format("{}: {}", level == plugin::LogLevel::warn ? "warning" : "error", line));
       },
-      choice.where);
+      choice.where, job.plugins);
   planned.name = strategy.info().name;
   planned.version = strategy.info().version;
   planned.file = strategy.info().file.string();
   planned.summary = strategy.info().summary;
   plugin::StrategyInstance instance = strategy.create(merged_options(job, planned.name, choice), choice.where);
+
+  const plugin::StrategyInfo& info = strategy.info();
+  planned.identity = {info.sha256, info.abi, info.required_abi, info.vendor, info.build, instance.options()};
 
   const UserWord user = user_word(job);
   Problem problem = make_problem(job, model);

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "reshard/job.h"
@@ -36,8 +37,16 @@ struct KeptUnit {
   int64_t peak_bytes = 0;
 };
 
+// Which code decided: what a manifest says, and what ranks compare.
+struct PluginIdentity {
+  std::string sha256;                                        // of the file that was loaded
+  std::string abi, required_abi, vendor, build;              // as StrategyInfo says them
+  std::vector<std::pair<std::string, std::string>> options;  // after defaults, as TOML, by name
+};
+
 struct PlannedStrategy {
   std::string name, version, file, summary;
+  PluginIdentity identity;
   std::string variant;  // of the job, that was chosen by its name; empty: none was
   Plan plan;
   TrafficByOp traffic;            // of one declared step, bytes received per rank

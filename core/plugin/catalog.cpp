@@ -49,16 +49,16 @@ void add_environment(std::vector<SearchFolder>& folders) {
 
 }  // namespace
 
-std::vector<SearchFolder> search_folders(const std::vector<std::string>& job_paths) {
+std::vector<SearchFolder> search_folders(const Job::Plugins& rules) {
   std::vector<SearchFolder> folders;
-  for (const std::string& text : job_paths) {
+  for (const std::string& text : rules.path) {
     const fs::path path(text);
     if (!path.is_absolute())
       throw Error(ErrorCode::config, fmt::format("[plugins].path has the entry \"{}\"", text), {},
                   "every entry must be an absolute path");
     folders.push_back({path.lexically_normal(), "[plugins].path"});
   }
-  add_environment(folders);
+  if (rules.env_path) add_environment(folders);
   std::error_code error;
   const fs::path program = fs::read_symlink("/proc/self/exe", error);
   if (!error) folders.push_back({program.parent_path().parent_path() / "plugins", "beside the program"});
@@ -105,7 +105,7 @@ const char* name(Listed::State state) {
   return "";
 }
 
-std::vector<Listed> list(const std::vector<SearchFolder>& folders) {
+std::vector<Listed> list(const std::vector<SearchFolder>& folders, const Job::Plugins& rules) {
   std::vector<Listed> all;
   std::map<std::string, fs::path> first;  // by name: the file that wins, usable or not
   for (const SearchFolder& folder : folders) {
@@ -115,7 +115,7 @@ std::vector<Listed> list(const std::vector<SearchFolder>& folders) {
       item.file = folder.path / (stem + ".so");
       item.rule = folder.rule;
       try {
-        const FileInfo file = inspect(item.file);
+        const FileInfo file = inspect(item.file, rules);
         item.version = file.version;
         item.abi = fmt::format("{}.{}", file.abi_major, file.abi_minor);
       } catch (const Error& error) {

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "reshard/job.h"
+
 namespace reshard::plugin {
 
 // A folder that is searched, and the rule that says so: "[plugins].path", "RESHARD_PLUGIN_PATH", "beside the program",
@@ -17,10 +19,11 @@ struct SearchFolder {
 };
 
 // The folders in the order in which they are searched: those of the job ([plugins].path, absolute), those of the
-// environment variable RESHARD_PLUGIN_PATH (absolute, separated by ':'; not read in a setuid program), the folder
+// environment variable RESHARD_PLUGIN_PATH (absolute, separated by ':'; not read in a setuid program, nor where
+// rules.env_path is false), the folder
 // `plugins` beside the program's own folder (that is the build folder, for a program in it), the one that Reshard
 // installs into. Throws Error(config) for a path that is not absolute.
-std::vector<SearchFolder> search_folders(const std::vector<std::string>& job_paths);
+std::vector<SearchFolder> search_folders(const Job::Plugins& rules = {});
 
 struct Found {
   std::filesystem::path file;  // absolute
@@ -49,7 +52,7 @@ std::vector<std::string> installed_names(const std::vector<SearchFolder>& folder
 
 const char* name(Listed::State state);  // "usable", "shadowed", "refused"
 
-// Every *.so of the folders, in search order, then by name.
-std::vector<Listed> list(const std::vector<SearchFolder>& folders);
+// Every *.so of the folders, in search order, then by name. `rules`: whose files are usable.
+std::vector<Listed> list(const std::vector<SearchFolder>& folders, const Job::Plugins& rules = {});
 
 }  // namespace reshard::plugin

@@ -24,8 +24,9 @@ class ElfReader {
   }
 
  private:
-  [[noreturn]] void refuse(const std::string& what, const std::string& remedy = kCopyIt) const {
-    refuse_(what, remedy);
+  [[noreturn]] void refuse(const std::string& what, const std::string& remedy = kCopyIt,
+                           const char* id = "elf.damaged") const {
+    refuse_(what, remedy, id);
     RESHARD_CHECK(false, "refuse must throw");
     __builtin_unreachable();
   }
@@ -33,7 +34,8 @@ class ElfReader {
   // The `size` bytes at `offset`, or a refusal.
   std::span<const char> slice(uint64_t offset, uint64_t size) const {
     if (offset > bytes_.size() || size > bytes_.size() - offset)
-      refuse(fmt::format("is truncated: it has {} bytes, its headers speak of {}", bytes_.size(), offset + size));
+      refuse(fmt::format("is truncated: it has {} bytes, its headers speak of {}", bytes_.size(), offset + size), kCopyIt,
+             "elf.truncated");
     return bytes_.subspan(offset, size);
   }
 
@@ -46,10 +48,10 @@ class ElfReader {
 
   void read_header() {
     if (bytes_.size() < SELFMAG || std::memcmp(bytes_.data(), ELFMAG, SELFMAG) != 0)
-      refuse("is not an ELF file", kNameAnother);
+      refuse("is not an ELF file", kNameAnother, "elf.type");
     slice(0, sizeof(Elf64_Ehdr));
     if (bytes_[EI_CLASS] != ELFCLASS64 || bytes_[EI_DATA] != ELFDATA2LSB)
-      refuse("is not a 64-bit little-endian ELF file", kNameAnother);
+      refuse("is not a 64-bit little-endian ELF file", kNameAnother, "elf.type");
     header_ = at<Elf64_Ehdr>(0);
     elf_.machine = header_.e_machine;
     elf_.shared_object = header_.e_type == ET_DYN;

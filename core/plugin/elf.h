@@ -39,8 +39,8 @@ inline constexpr const char* kNameAnother = "name a file that reshard_add_strate
 inline constexpr const char* kBuildIt = "build it with reshard_add_strategy";
 inline constexpr const char* kCopyIt = "build it again, or copy it again";
 
-// Says what is wrong with a file, as in "is empty", and what to do about it. It must throw.
-using Refuse = std::function<void(const std::string& what, const std::string& remedy)>;
+// Says what is wrong with a file, as in "is empty", what to do about it, and the refusal's id. It must throw.
+using Refuse = std::function<void(const std::string& what, const std::string& remedy, const char* id)>;
 
 // Views point into `bytes`. `refuse` is called for bytes that are no 64-bit little-endian ELF file and for a file that
 // ends before its headers say.

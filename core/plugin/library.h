@@ -16,6 +16,7 @@
 #include "plugin/file.h"
 #include "plugin/floating_point.h"
 #include "plugin/log.h"
+#include "plugin/sealed.h"
 
 namespace reshard::plugin {
 
@@ -29,8 +30,9 @@ class Library {
   // The calls into a plugin during which the floating-point state is watched.
   enum class Call : uint8_t { loading, init, create, decide, destroy, deinit };
 
-  // Loads an inspected file, or finds it loaded. Throws Error(plugin). It stays for ever: hold it by reference.
-  static Library& open(const FileInfo& file, const LogFunction& log);
+  // Loads an inspected file's bytes, or finds them loaded: the same bytes in two files are one library. `probe`: in a child
+  // process first. Throws Error(plugin). It stays for ever: hold it by reference.
+  static Library& open(const FileInfo& file, bool probe, const LogFunction& log);
 
   const FileInfo& file() const { return file_; }
   const std::string& where() const { return where_; }  // "plugin FILE (NAME VERSION)", for errors
@@ -68,11 +70,12 @@ class Library {
   struct Handle;
 
   explicit Library(const FileInfo& file);
-  void load(const LogFunction& log);
+  void load(bool probe, const LogFunction& log);
   void check_entry() const;
 
-  const FileInfo file_;
+  FileInfo file_;  // without its bytes
   const std::string where_;
+  SealedFile sealed_;
   std::unique_ptr<Handle> handle_;
   const reshard_entry* entry_ = nullptr;
 

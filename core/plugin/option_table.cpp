@@ -123,7 +123,7 @@ std::string limits(Number min, Number max, Number least, Number most, const Text
 
 std::vector<OptionSpec> read_option_table(const reshard_strategy& strategy, const std::string& where) {
   const auto refuse = [&](const std::string& what) {
-    throw Error(ErrorCode::plugin, what, where, "mend the strategy's table of options");
+    throw Error(ErrorCode::plugin, what, where, "mend the strategy's table of options", "entry.options");
   };
   std::vector<OptionSpec> table;
   if (strategy.option_count > kMostOptions)

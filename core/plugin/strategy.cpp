@@ -22,7 +22,7 @@ namespace {
 // The one strategy of a library, once init has run.
 const reshard_strategy& descriptor(const Library& library) {
   const auto refuse = [&](const std::string& what) {
-    throw Error(ErrorCode::plugin, what, library.where(), kBuildAgain);
+    throw Error(ErrorCode::plugin, what, library.where(), kBuildAgain, "entry.table");
   };
   const reshard_entry& entry = library.entry();
   if (entry.strategy_count != 1 || entry.strategies == nullptr || entry.strategies[0] == nullptr)
@@ -110,23 +110,28 @@ struct StrategyInstance::Running {
 
 Strategy::Strategy(std::shared_ptr<const Loaded> loaded) : loaded_(std::move(loaded)) {}
 
-Strategy Strategy::load(const std::filesystem::path& path, LogFunction log, const std::string& where) {
-  if (where.empty()) return load_file(path, std::move(log));
+Strategy Strategy::load(const std::filesystem::path& path, LogFunction log, const std::string& where,
+                        const Job::Plugins& rules) {
+  const auto load = [&] { return load_file(inspect(path, rules), rules.probe != "never", std::move(log)); };
+  if (where.empty()) return load();
   try {
-    return load_file(path, std::move(log));
+    return load();
   } catch (const Error& error) {  // at "plugin FILE": that becomes the subject of what is wrong
-    throw Error(error.code(), error.where() + " " + error.message(), where, error.remedy());
+    throw Error(error.code(), error.where() + " " + error.message(), where, error.remedy(), error.id());
   }
 }
 
-Strategy Strategy::load_file(const std::filesystem::path& path, LogFunction log) {
-  const FileInfo file = inspect(path);
-  auto loaded = std::make_shared<Loaded>(Library::open(file, log), log);
+Strategy Strategy::load(const FileInfo& file, LogFunction log) {
+  return load_file(file, false, std::move(log));
+}
+
+Strategy Strategy::load_file(const FileInfo& file, bool probe, LogFunction log) {
+  auto loaded = std::make_shared<Loaded>(Library::open(file, probe, log), log);
   loaded->table = &descriptor(loaded->library);
   loaded->options = read_option_table(*loaded->table, loaded->library.where());
   const reshard_entry& entry = loaded->library.entry();
   StrategyInfo& info = loaded->info;
-  info.name = file.name, info.version = file.version, info.file = file.path;
+  info.name = file.name, info.version = file.version, info.file = file.path, info.sha256 = file.sha256;
   info.vendor = printable(view(entry.vendor)), info.build = printable(view(entry.build));
   info.summary = printable(view(loaded->table->summary));
   info.abi = fmt::format("{}.{}", entry.abi_major, entry.abi_minor);

@@ -13,7 +13,9 @@
 #include <string_view>
 #include <vector>
 
+#include "plugin/file.h"
 #include "plugin/log.h"
+#include "reshard/job.h"
 #include "reshard/options.h"
 #include "strategy/problem.h"
 
@@ -34,6 +36,7 @@ struct StrategyInfo {
   std::string abi;           // that it was built with: "1.0"
   std::string required_abi;  // the oldest that can run it
   std::filesystem::path file;
+  std::string sha256;
   std::vector<OptionInfo> options;
 };
 
@@ -42,11 +45,15 @@ class StrategyInstance;
 // Copies share the loaded library. The library itself stays loaded to the end of the process.
 class Strategy {
  public:
-  // Inspects the file, loads it and checks its tables. Throws Error(plugin) that names the file, what is wrong and what
+  // Inspects the file by `rules`, loads it and checks its tables. Throws Error(plugin) that names the file, what is wrong and what
   // to do. `where`: the place that names the file ("job.toml:5:1"), which then leads the error.
   // `log` receives what the strategy and the checks around it say; it must be callable on any thread for as long as the
   // strategy or an instance of it lives.
-  static Strategy load(const std::filesystem::path& file, LogFunction log = {}, const std::string& where = {});
+  static Strategy load(const std::filesystem::path& file, LogFunction log = {}, const std::string& where = {},
+                       const Job::Plugins& rules = {});
+
+  // Loads what inspect_bytes() has accepted, in this process and without asking whose it is: for the probe itself.
+  static Strategy load(const FileInfo& file, LogFunction log = {});
 
   const StrategyInfo& info() const;
 
@@ -58,7 +65,7 @@ class Strategy {
  private:
   friend class StrategyInstance;
   struct Loaded;
-  static Strategy load_file(const std::filesystem::path& file, LogFunction log);
+  static Strategy load_file(const FileInfo& file, bool probe, LogFunction log);
   explicit Strategy(std::shared_ptr<const Loaded> loaded);
   std::shared_ptr<const Loaded> loaded_;
 };

@@ -34,7 +34,7 @@ TEST(TrainText, StartUpTable) {
   engine::PlannedStrategy later = planned;
   later.name = "south";
   const std::string hash = planned.plan.hash();
-  EXPECT_EQ(start_text(job, {{"parameters", "10.8 M"}}, planned, {later, later}, kPlain),
+  EXPECT_EQ(start_text(job, {{"parameters", "10.8 M"}}, planned, {later, later}, "/state/run.json", kPlain),
             "  strategy         north 1.2.0 (job.toml:2:1)\n"
             "  plugin           /opt/north.so\n"
             "  plan             " +
@@ -48,7 +48,8 @@ TEST(TrainText, StartUpTable) {
                 hash +
                 "\n"
                 "  after 900 steps  south 1.2.0, plan " +
-                hash + "; never: the run has 200 steps\n");
+                hash + "; never: the run has 200 steps\n"
+            "  manifest         /state/run.json\n");
 }
 
 TEST(TrainText, RowsStandUnderTheirHeader) {

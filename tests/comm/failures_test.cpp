@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/comm/ranks.h"
+#include "tests/prompt.h"
 
 namespace reshard::comm {
 namespace {
@@ -53,7 +54,7 @@ TEST_P(Disagree, names_both_ranks_on_all_ranks) {
       communicator.barrier({});
       communicator.rank() == 1 ? GetParam().call(communicator) : gather(communicator, kBlock3);
     });
-    EXPECT_LT(seconds_since(start), 1.0);
+    EXPECT_LT(std::chrono::duration<double>(seconds_since(start)), tests::kPrompt);
     for (int rank = 0; rank < ranks; ++rank) {
       EXPECT_EQ(text(errors[static_cast<size_t>(rank)]),
                 "rank " + std::to_string(rank) +
@@ -106,7 +107,7 @@ TEST(Disagreements, name_the_formats_of_a_reduction) {
       "same order)");
 }
 
-TEST(RankFails, others_get_its_message_within_a_tenth_of_a_second) {
+TEST(RankFails, others_get_its_message_promptly) {
   for (const int ranks : {2, 3, 8}) {
     steady_clock::time_point thrown;
     std::vector<double> seconds(static_cast<size_t>(ranks));
@@ -130,7 +131,7 @@ TEST(RankFails, others_get_its_message_within_a_tenth_of_a_second) {
                 "rank " + std::to_string(rank) +
                     ", all-gather of unit h.3: rank 1 failed: loss is NaN (mend what ended rank 1)");
       EXPECT_EQ(code(errors[static_cast<size_t>(rank)]), ErrorCode::rank_failed);
-      EXPECT_LT(seconds[static_cast<size_t>(rank)], 0.1);
+      EXPECT_LT(std::chrono::duration<double>(seconds[static_cast<size_t>(rank)]), tests::kPrompt);
     }
   }
 }
@@ -184,7 +185,7 @@ TEST(RankHangs, others_get_an_error_that_names_it_after_the_timeout) {
             "is doing, or allow more time if it only computes for long)");
     EXPECT_EQ(code(errors[static_cast<size_t>(rank)]), ErrorCode::communication);
   }
-  EXPECT_LT(seconds_since(start), 1.5);
+  EXPECT_LT(std::chrono::duration<double>(seconds_since(start)), tests::kPrompt);
 }
 
 // A rank fails from another thread at a random moment while all are in collectives. Whoever gets the error frees its

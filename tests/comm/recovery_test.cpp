@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tests/comm/sequence.h"
+#include "tests/prompt.h"
 
 namespace reshard::comm {
 namespace {
@@ -148,7 +149,7 @@ std::string error_of(const std::function<void()>& call) {
 }
 
 // Ranks 0 and 1 wait, for a rank that never comes, in a group that the interrupting rank 3 is not in.
-TEST(Interruption, reaches_every_rank_within_a_tenth_of_a_second) {
+TEST(Interruption, reaches_every_rank_promptly) {
   std::atomic<steady_clock::rep> stopped{0};
   expect_no_errors(run_ranks({.ranks = 4}, [&](Communicator& communicator) {
     const int rank = communicator.rank(), members[] = {0, 1, 2};
@@ -167,7 +168,7 @@ TEST(Interruption, reaches_every_rank_within_a_tenth_of_a_second) {
       } else {
         EXPECT_EQ(error_of([&] { group->barrier({.unit = 3, .unit_name = "h.3"}); }),
                   name + ", barrier of unit h.3: rank 3 failed: loss is NaN (mend what ended rank 3)");
-        EXPECT_LT(steady_clock::now().time_since_epoch() - steady_clock::duration(stopped.load()), milliseconds(100));
+        EXPECT_LT(steady_clock::now().time_since_epoch() - steady_clock::duration(stopped.load()), tests::kPrompt);
       }
       EXPECT_EQ(error_of([&] { communicator.barrier({}); }),
                 name + ", barrier: rank 3 failed: loss is NaN (mend what ended rank 3)");
@@ -239,7 +240,7 @@ TEST(RecoveryFails, when_a_rank_does_not_come_in_time) {
                   ", recovery: rank 1 did not come to the recovery within 0.2 s (see what rank 1 is doing, or allow "
                   "more time if it only computes for long)");
   });
-  EXPECT_LT(duration<double>(steady_clock::now() - start).count(), 1.5);
+  EXPECT_LT(steady_clock::now() - start, tests::kPrompt);
 }
 
 TEST(RecoveryOnce, mends_a_disagreement) {

@@ -4,14 +4,21 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
+#include <fstream>
 #include <limits>
 #include <utility>
 
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "engine/agreed.h"
 #include "engine/planning.h"
 #include "reshard/error.h"
 #include "tests/engine/toy.h"
+#include "tests/prompt.h"
 
 namespace reshard {
 namespace {
@@ -30,7 +37,7 @@ std::string error_of(const Job& job, const std::function<void(Rank&)>& body) {
   } catch (const std::exception& error) {
     text = error.what();
   }
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(1)) << text;
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, tests::kPrompt) << text;
   return text;
 }
 
@@ -122,12 +129,17 @@ TEST(Launch, RanksThatRunDifferentUnitsAreNamedWithThem) {
 TEST(Launch, RanksWithDifferentPlansAreNamedWithTheirPlans) {
   const Model model = two_units();
   const Job job = toy::job(2, "zero3"), other = toy::job(2, "zero2");
-  const auto hash = [&](const Job& of) {
-    return engine::plan_strategy(of, model, engine::chosen_strategy(of), 2).plan.hash();
+  const auto planned = [&](const Job& of) { return engine::plan_strategy(of, model, engine::chosen_strategy(of), 2); };
+  const engine::PlannedStrategy first = planned(job), second = planned(other);
+  ASSERT_NE(first.plan.hash(), second.plan.hash());
+  ASSERT_NE(first.identity.sha256, second.identity.sha256);
+  const engine::Agreed a = engine::agreed_of(job, model, first), b = engine::agreed_of(other, model, second);
+  const auto has = [](const engine::Agreed& one) {
+    return fmt::format("strategy {}, a plugin file with sha256 {}, options {}, plan {} and job {}", one.strategy,
+                       one.sha256, one.options, one.plan, one.job);
   };
-  ASSERT_NE(hash(job), hash(other));
-  const std::string expected = "rank 1 has plan " + hash(other) + " of strategy zero2, rank 0 has plan " + hash(job) +
-                               " of strategy zero3 (give every rank the same job, model and plugin files)";
+  const std::string expected = "rank 1 has " + has(b) + "; rank 0 has " + has(a) +
+                               " (give every rank the same job, model and plugin files)";
   std::atomic<int> told{0};
   const std::string error = error_of(job, [&](Rank& rank) {
     try {
@@ -141,6 +153,49 @@ TEST(Launch, RanksWithDifferentPlansAreNamedWithTheirPlans) {
   });
   EXPECT_EQ(error, expected);
   EXPECT_EQ(told, 2);
+}
+
+// One thing of four is another on rank 2 of 4.
+TEST(Launch, WhatRanksMustHaveInCommonIsNamedByItself) {
+  const Model model = two_units();
+  const Job job = toy::job(4, "zero3");
+  const engine::Agreed one = engine::agreed_of(job, model, engine::plan_strategy(job, model, engine::chosen_strategy(job), 2));
+  EXPECT_NO_THROW(engine::check_agreed(std::vector<engine::Agreed>(4, one)));
+  const auto told = [&](const auto& change) {
+    std::vector<engine::Agreed> all(4, one);
+    change(all[2]);
+    try {
+      engine::check_agreed(all);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("no error");
+  };
+  const std::string remedy = " (give every rank the same job, model and plugin files)";
+  EXPECT_EQ(told([](engine::Agreed& other) { other.sha256[0] = 'x'; }),
+            fmt::format("rank 2 has a plugin file with sha256 x{}; rank 0 has a plugin file with sha256 {}{}",
+                        one.sha256 + 1, one.sha256, remedy));
+  EXPECT_EQ(told([](engine::Agreed& other) { other.abi[2] = '7'; }),
+            "rank 2 has strategy ABI 1.7; rank 0 has strategy ABI 1.0" + remedy);
+  EXPECT_EQ(told([](engine::Agreed& other) { other.options[0] = 'x'; }),
+            fmt::format("rank 2 has options x{}; rank 0 has options {}{}", one.options + 1, one.options, remedy));
+  EXPECT_EQ(told([](engine::Agreed& other) { other.plan[0] = 'x'; }),
+            fmt::format("rank 2 has plan x{}; rank 0 has plan {}{}", one.plan + 1, one.plan, remedy));
+
+  Job slower = job;
+  slower.optimizer.lr /= 2;
+  Job elsewhere = job;
+  elsewhere.plugins.path = {"/opt/strategies"};
+  Model longer({.name = "root", .parameters = {{"a", {10}}}});
+  longer.add({.name = "h.0", .parameters = {{"b", {71}}}});
+  const auto planned = engine::plan_strategy(job, model, engine::chosen_strategy(job), 2);
+  const engine::Agreed other_job = engine::agreed_of(slower, model, planned);
+  const engine::Agreed other_model = engine::agreed_of(job, longer, planned);
+  EXPECT_EQ(told([&](engine::Agreed& other) { other = other_job; }),
+            fmt::format("rank 2 has job {}; rank 0 has job {}{}", other_job.job, one.job, remedy));
+  EXPECT_EQ(told([&](engine::Agreed& other) { other = other_model; }),
+            fmt::format("rank 2 has model {}; rank 0 has model {}{}", other_model.model, one.model, remedy));
+  EXPECT_EQ(told([&](engine::Agreed& other) { other = engine::agreed_of(elsewhere, model, planned); }), "no error");
 }
 
 TEST(Launch, AGradientNormThatIsNoNumberStopsEveryRankNamingTheStep) {
@@ -174,15 +229,30 @@ TEST(Launch, AGradientNormThatIsNoNumberStopsEveryRankNamingTheStep) {
   }
 }
 
-// A model that is not the same on every rank, where the plans are: it is seen when the parameters are laid out anew.
+// The bytes of private memory that this process may write to: what RLIMIT_DATA limits.
+rlim_t data_bytes() {
+  std::ifstream in("/proc/self/statm");
+  rlim_t pages = 0;
+  for (int field = 0; field < 6; ++field) in >> pages;  // the sixth
+  return pages * static_cast<rlim_t>(sysconf(_SC_PAGESIZE));
+}
+
+// The machine has too little memory for what each rank would hold under the next strategy.
 TEST(Launch, AnErrorWhileParametersAreLaidOutAnewEndsTheRuntime) {
   const Job job = toy::job(2, "zero3");
+  Model model({.name = "root", .parameters = {{"a", {10}}}});
+  model.add({.name = "h.0", .parameters = {{"b", {int64_t{8} << 20}}}});
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_DATA, &before), 0);
   std::atomic<int> told{0};
   const std::string error = error_of(job, [&](Rank& rank) {
-    Model model({.name = "root", .parameters = {{"a", {10}}}});
-    model.add({.name = "h.0", .parameters = {{"b", {rank.first() ? 70 : 700}}}});
     Runtime runtime(job, model, rank);
-    toy::fill(runtime);
+    rank.barrier();
+    if (rank.first()) {
+      const rlimit now{data_bytes() + (rlim_t{8} << 20), before.rlim_max};
+      setrlimit(RLIMIT_DATA, &now);
+    }
+    rank.barrier();
     try {
       runtime.switch_strategy({toy::plugin("replicate"), {}, "test"});
     } catch (const Error&) {
@@ -205,10 +275,9 @@ TEST(Launch, AnErrorWhileParametersAreLaidOutAnewEndsTheRuntime) {
       throw;
     }
   });
-  EXPECT_EQ(error,
-            "rank 0: ranks 0 and 1 disagree in collective 4: rank 0 is in all-gather of unit h.0 (256 bytes, fp32), "
-            "rank 1 is in all-gather of unit h.0 (1,536 bytes, fp32) (every rank must run the same units in the same "
-            "order)");
+  ASSERT_EQ(setrlimit(RLIMIT_DATA, &before), 0);
+  EXPECT_TRUE(error.starts_with("memory pool: the system has no memory for a block of 32 MiB (Cannot allocate memory)"))
+      << error;
   EXPECT_EQ(told, 2);
 }
 

@@ -52,16 +52,16 @@ OptionValues options(std::initializer_list<std::pair<const char*, decltype(Optio
 TEST(BrokenPlugin, RefusedBeforeAnyOfItRuns) {
   EXPECT_EQ(loading("newer_host"),
             "plugin: plugin @newer_host.so (newer_host 1.0.0): needs strategy ABI 1.7 or newer; this host has 1.0 (use "
-            "a newer host, or a plugin built for ABI 1.0)");
+            "a newer host, or a plugin built for ABI 1.0) [abi.host-too-old]");
   EXPECT_EQ(loading("other_major"),
             "plugin: plugin @other_major.so: is built for strategy ABI 2.0 and 3.1; this host has 1.0 (use a plugin "
-            "built for ABI 1)");
+            "built for ABI 1) [abi.major]");
   EXPECT_EQ(loading("other_name"),
             "plugin: plugin @other_name.so (some_name 1.0.0): is named other_name.so, but its note says \"some_name\" "
-            "(name it some_name.so)");
+            "(name it some_name.so) [file.name]");
   EXPECT_EQ(loading("extra_library"),
             "plugin: plugin @extra_library.so (extra_library 1.0.0): depends on libmisuse_extra.so; a strategy may "
-            "depend on the C and C++ runtime alone (link it in statically)");
+            "depend on the C and C++ runtime alone (link it in statically) [elf.needed]");
 }
 
 TEST(BrokenPlugin, InspectionRunsNothing) {
@@ -71,16 +71,16 @@ TEST(BrokenPlugin, InspectionRunsNothing) {
 TEST(BrokenPlugin, RefusedByTheLoaderOrItsTables) {
   EXPECT_EQ(loading("missing_symbol"),
             "plugin: plugin @missing_symbol.so (missing_symbol 1.0.0): imports no_such_function, which nothing "
-            "provides (link it with -z defs to see this when it is built)");
+            "provides (link it with -z defs to see this when it is built) [load.symbol]");
   EXPECT_EQ(loading("borrowed_entry"),
             "plugin: plugin @borrowed_entry.so (borrowed_entry 1.0.0): does not define reshard_plugin_v1 itself; it is "
-            "found in @lender/libc++abi.so.1 (build it again with this host's headers)");
+            "found in @lender/libc++abi.so.1 (build it again with this host's headers) [entry.owner]");
   EXPECT_EQ(loading("init_fails"),
             "plugin: plugin @init_fails.so (init_fails 1.0.0): cannot be used: init failed: no licence found (see what "
-            "the strategy's documentation says of it)");
+            "the strategy's documentation says of it) [load.init]");
   EXPECT_EQ(loading("bad_table"),
             "plugin: plugin @bad_table.so (bad_table 1.0.0): has the option ahead, which has the default 9, outside 0 "
-            "… 8 (mend the strategy's table of options)");
+            "… 8 (mend the strategy's table of options) [entry.options]");
 }
 
 TEST(BrokenPlugin, EveryStatusIsReported) {

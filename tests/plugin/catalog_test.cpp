@@ -12,6 +12,13 @@
 namespace reshard::plugin {
 namespace {
 
+Job::Plugins searching(const std::string& folder) {
+  Job::Plugins rules;
+  rules.path = {folder};
+  return rules;
+}
+
+
 using tests::broken;
 using tests::error_text;
 using tests::kShipped;
@@ -28,7 +35,7 @@ class CatalogTest : public testing::Test {
 TEST_F(CatalogTest, FoldersComeInTheOrderOfTheRule) {
   setenv("RESHARD_PLUGIN_PATH", "/first:/second/../third", 1);
   std::string all;
-  for (const SearchFolder& folder : search_folders({"/job"})) all += folder.rule + " " + folder.path.string() + "\n";
+  for (const SearchFolder& folder : search_folders(searching("/job"))) all += folder.rule + " " + folder.path.string() + "\n";
   EXPECT_TRUE(
       all.starts_with("[plugins].path /job\n"
                       "RESHARD_PLUGIN_PATH /first\n"
@@ -39,13 +46,13 @@ TEST_F(CatalogTest, FoldersComeInTheOrderOfTheRule) {
 }
 
 TEST_F(CatalogTest, RelativeAndEmptyEntriesAreErrors) {
-  EXPECT_EQ(error_text([] { search_folders({"here"}); }),
+  EXPECT_EQ(error_text([] { search_folders(searching("here")); }),
             "config: [plugins].path has the entry \"here\" (every entry must be an absolute path)");
   setenv("RESHARD_PLUGIN_PATH", "/first:", 1);
-  EXPECT_EQ(error_text([] { search_folders({}); }),
+  EXPECT_EQ(error_text([] { search_folders(); }),
             "config: RESHARD_PLUGIN_PATH: has the entry \"\" (every entry must be an absolute path)");
   setenv("RESHARD_PLUGIN_PATH", "", 1);
-  EXPECT_EQ(error_text([] { search_folders({}); }), "no error");
+  EXPECT_EQ(error_text([] { search_folders(); }), "no error");
 }
 
 TEST_F(CatalogTest, TheFirstFileOfTheNameWins) {
@@ -58,7 +65,7 @@ TEST_F(CatalogTest, TheFirstFileOfTheNameWins) {
 
 TEST_F(CatalogTest, EveryShippedStrategyIsFoundBesideTheProgram) {
   for (const char* name : kShipped) {
-    const Found found = find(name, search_folders({}));
+    const Found found = find(name, search_folders());
     EXPECT_TRUE(std::filesystem::equivalent(found.file, shipped(name)));
     EXPECT_EQ(found.rule, "beside the program");
   }

@@ -53,33 +53,33 @@ TEST_F(FileTest, AGoodFileTellsItsNote) {
 }
 
 TEST_F(FileTest, WhatIsNoPlainFile) {
-  EXPECT_EQ(about(folder_.path("none.so")), "plugin: plugin @/none.so: does not exist (check the path)");
-  EXPECT_EQ(about(folder_.path()), "plugin: plugin @: is a folder, not a file (name a .so in it)");
-  EXPECT_EQ(refusal(""), "plugin: plugin @/zero3.so: is empty (build it again, or copy it again)");
+  EXPECT_EQ(about(folder_.path("none.so")), "plugin: plugin @/none.so: does not exist (check the path) [file.missing]");
+  EXPECT_EQ(about(folder_.path()), "plugin: plugin @: is a folder, not a file (name a .so in it) [file.regular]");
+  EXPECT_EQ(refusal(""), "plugin: plugin @/zero3.so: is empty (build it again, or copy it again) [file.empty]");
   const std::string fifo = folder_.path("fifo.so");
   ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
   EXPECT_EQ(about(fifo),
-            "plugin: plugin @/fifo.so: is no regular file (name a file that reshard_add_strategy has built)");
+            "plugin: plugin @/fifo.so: is no regular file (name a file that reshard_add_strategy has built) [file.regular]");
 }
 
 TEST_F(FileTest, WhatIsNoSharedObjectOfThisMachine) {
   EXPECT_EQ(refusal("[strategy]\nplugin = \"zero3\"\n"),
-            "plugin: plugin @/zero3.so: is not an ELF file (name a file that reshard_add_strategy has built)");
+            "plugin: plugin @/zero3.so: is not an ELF file (name a file that reshard_add_strategy has built) [elf.type]");
   std::string bytes = good();
   bytes[EI_CLASS] = ELFCLASS32;
   EXPECT_EQ(refusal(bytes),
             "plugin: plugin @/zero3.so: is not a 64-bit little-endian ELF file (name a file that reshard_add_strategy "
-            "has built)");
+            "has built) [elf.type]");
   bytes = good();
   overlay<Elf64_Ehdr>(bytes, 0).e_machine = EM_PPC64;
   EXPECT_TRUE(refusal(bytes).starts_with("plugin: plugin @/zero3.so: is built for POWER; this machine is "));
-  EXPECT_TRUE(refusal(bytes).ends_with(" (build it on this machine)"));
+  EXPECT_TRUE(refusal(bytes).ends_with(" (build it on this machine) [elf.machine]"));
   bytes = good();
   overlay<Elf64_Ehdr>(bytes, 0).e_type = ET_REL;
   EXPECT_EQ(refusal(bytes),
-            "plugin: plugin @/zero3.so: is an object file, not a shared object (build it with reshard_add_strategy)");
+            "plugin: plugin @/zero3.so: is an object file, not a shared object (build it with reshard_add_strategy) [elf.type]");
   EXPECT_EQ(about("/proc/self/exe"),
-            "plugin: plugin /proc/self/exe: is a program, not a shared object (build it with reshard_add_strategy)");
+            "plugin: plugin /proc/self/exe: is a program, not a shared object (build it with reshard_add_strategy) [elf.type]");
 }
 
 TEST_F(FileTest, WhatIsNoStrategy) {
@@ -87,19 +87,19 @@ TEST_F(FileTest, WhatIsNoStrategy) {
   replace_bytes(bytes, std::string("RESHARD\0", 8), std::string("RESHARP\0", 8));
   EXPECT_EQ(refusal(bytes),
             "plugin: plugin @/zero3.so: is not a Reshard strategy: it has no RESHARD note (build it with "
-            "reshard_add_strategy)");
+            "reshard_add_strategy) [elf.note]");
   bytes = good();
   replace_bytes(bytes, "reshard_plugin_v1", "reshard_plugin_v2");
   EXPECT_EQ(refusal(bytes),
             "plugin: plugin @/zero3.so (zero3 1.0.0): exports no reshard_plugin_v1, only reshard_plugin_v2 (build it "
-            "with reshard_add_strategy)");
+            "with reshard_add_strategy) [entry.symbol]");
   bytes = good();
   replace_bytes(bytes, "reshard_plugin_v1", "reshard_another_1");
   EXPECT_EQ(refusal(bytes),
             "plugin: plugin @/zero3.so (zero3 1.0.0): exports no reshard_plugin_v1 (build it with "
-            "reshard_add_strategy)");
+            "reshard_add_strategy) [entry.symbol]");
   EXPECT_EQ(about(folder_.write("mine.so", good())),
-            "plugin: plugin @/mine.so (zero3 1.0.0): is named mine.so, but its note says \"zero3\" (name it zero3.so)");
+            "plugin: plugin @/mine.so (zero3 1.0.0): is named mine.so, but its note says \"zero3\" (name it zero3.so) [file.name]");
 }
 
 TEST_F(FileTest, WhatItMayNotAskOfTheLoader) {
@@ -108,13 +108,13 @@ TEST_F(FileTest, WhatItMayNotAskOfTheLoader) {
     if (segment.p_type == PT_GNU_STACK) segment.p_flags |= PF_X;
   });
   EXPECT_EQ(refusal(bytes),
-            "plugin: plugin @/zero3.so (zero3 1.0.0): asks for an executable stack (link it with -z noexecstack)");
+            "plugin: plugin @/zero3.so (zero3 1.0.0): asks for an executable stack (link it with -z noexecstack) [elf.stack]");
   bytes = good();
   change_segments(bytes, [](Elf64_Phdr& segment) {
     if (segment.p_type == PT_GNU_STACK) segment.p_type = PT_NULL;
   });
   EXPECT_EQ(refusal(bytes),
-            "plugin: plugin @/zero3.so (zero3 1.0.0): asks for an executable stack (link it with -z noexecstack)");
+            "plugin: plugin @/zero3.so (zero3 1.0.0): asks for an executable stack (link it with -z noexecstack) [elf.stack]");
   const auto with_flag = [&](Elf64_Xword flag) {
     std::string changed = good();
     change_dynamic(changed, [&](Elf64_Dyn& entry) {
@@ -123,10 +123,10 @@ TEST_F(FileTest, WhatItMayNotAskOfTheLoader) {
     return refusal(changed);
   };
   EXPECT_EQ(with_flag(DF_TEXTREL),
-            "plugin: plugin @/zero3.so (zero3 1.0.0): has relocations in its code (compile it with -fPIC)");
+            "plugin: plugin @/zero3.so (zero3 1.0.0): has relocations in its code (compile it with -fPIC) [elf.textrel]");
   EXPECT_EQ(with_flag(DF_STATIC_TLS),
             "plugin: plugin @/zero3.so (zero3 1.0.0): needs static thread-local storage (compile it without "
-            "-ftls-model=initial-exec)");
+            "-ftls-model=initial-exec) [elf.static-tls]");
 }
 
 TEST_F(FileTest, RunPathsAreAbsoluteOrBesideTheFile) {
@@ -142,13 +142,13 @@ TEST_F(FileTest, RunPathsAreAbsoluteOrBesideTheFile) {
   };
   EXPECT_EQ(with_run_path("plugins/libs/x"),
             "plugin: plugin @/zero3.so (zero3 1.0.0): has the run path \"plugins/libs/x\" (only absolute folders and "
-            "$ORIGIN are allowed)");
+            "$ORIGIN are allowed) [elf.runpath]");
   EXPECT_EQ(with_run_path("/absolute/:abc"),
             "plugin: plugin @/zero3.so (zero3 1.0.0): has the run path \"abc\" (only absolute folders and $ORIGIN are "
-            "allowed)");
+            "allowed) [elf.runpath]");
   EXPECT_EQ(with_run_path("/folder/:./x/y"),
             "plugin: plugin @/zero3.so (zero3 1.0.0): has the run path \"./x/y\" (only absolute folders and $ORIGIN "
-            "are allowed)");
+            "are allowed) [elf.runpath]");
   EXPECT_EQ(with_run_path("$ORIGIN/../lib"), "no error");
 }
 
@@ -246,7 +246,7 @@ TEST_F(FileTest, AMissingDependencyIsNamed) {
   const std::string path = folder_.write("zero3.so", bytes);
   EXPECT_EQ(error_text([&] { Strategy::load(path); }),
             "plugin: plugin " + path + " (zero3 1.0.0): depends on " + other +
-                ", which is not on this machine (install it, or link it in statically)");
+                ", which is not on this machine (install it, or link it in statically) [load.dependency]");
 }
 
 TEST_F(FileTest, AnEntryThatIsNotInitialisedIsRefused) {
@@ -256,7 +256,7 @@ TEST_F(FileTest, AnEntryThatIsNotInitialisedIsRefused) {
   EXPECT_EQ(error_text([&] { Strategy::load(path); }),
             "plugin: plugin " + path +
                 " (zero3 1.0.0): has an entry that is not initialised: magic 0x0, not 0x3144524148534552 (build it "
-                "again with this host's headers)");
+                "again with this host's headers) [entry.magic]");
 }
 
 TEST_F(FileTest, AnEntryMustBeCompleteAndAgreeWithTheNote) {
@@ -268,13 +268,13 @@ TEST_F(FileTest, AnEntryMustBeCompleteAndAgreeWithTheNote) {
   std::string path = folder_.write("a/zero3.so", shorter);
   EXPECT_EQ(error_text([&] { Strategy::load(path); }),
             "plugin: plugin " + path +
-                " (zero3 1.0.0): has an entry of 40 bytes; ABI 1.0 has 88 (build it again with this host's headers)");
+                " (zero3 1.0.0): has an entry of 40 bytes; ABI 1.0 has 88 (build it again with this host's headers) [entry.size]");
   overlay<uint16_t>(bytes, entry + 14) = 3;
   path = folder_.write("b/zero3.so", bytes);
   EXPECT_EQ(error_text([&] { Strategy::load(path); }),
             "plugin: plugin " + path +
                 " (zero3 1.0.0): contradicts itself: its note says ABI 1.0, at least 1.0; its entry 1.3, at least 1.0 "
-                "(build it again with this host's headers)");
+                "(build it again with this host's headers) [entry.versions]");
 }
 
 // Where a job names the file, the place leads and the file becomes the subject, whoever refuses it.
@@ -284,15 +284,15 @@ TEST_F(FileTest, ThePlaceThatNamesTheFileLeads) {
   };
   const std::string text = folder_.write("text.so", "no strategy");
   EXPECT_EQ(at_place(text), "plugin: x.toml:5:1: plugin " + text +
-                                " is not an ELF file (name a file that reshard_add_strategy has built)");
+                                " is not an ELF file (name a file that reshard_add_strategy has built) [elf.type]");
   const std::string none = folder_.path("none.so");
-  EXPECT_EQ(at_place(none), "plugin: x.toml:5:1: plugin " + none + " does not exist (check the path)");
+  EXPECT_EQ(at_place(none), "plugin: x.toml:5:1: plugin " + none + " does not exist (check the path) [file.missing]");
   std::string bytes = good();
   replace_bytes(bytes, "RESHARD1", std::string(8, '\0'));
   const std::string entry = folder_.write("zero3.so", bytes);
   EXPECT_EQ(at_place(entry), "plugin: x.toml:5:1: plugin " + entry +
                                  " (zero3 1.0.0) has an entry that is not initialised: magic 0x0, not "
-                                 "0x3144524148534552 (build it again with this host's headers)");
+                                 "0x3144524148534552 (build it again with this host's headers) [entry.magic]");
   EXPECT_EQ(at_place(shipped("zero3")), "no error");
 }
 
@@ -305,10 +305,10 @@ TEST_F(FileTest, ANoteMustNameAndVersionTheStrategy) {
   std::string changed = bytes;
   changed[name] = 'Z';
   EXPECT_EQ(refusal(changed),
-            "plugin: plugin @/zero3.so: has the strategy name \"Zero3\" in its note (names match [a-z][a-z0-9_]*)");
+            "plugin: plugin @/zero3.so: has the strategy name \"Zero3\" in its note (names match [a-z][a-z0-9_]*) [entry.name]");
   bytes[version] = '\0';
   EXPECT_EQ(refusal(bytes),
-            "plugin: plugin @/zero3.so: has no proper version in its note (give it one of 1 to 31 bytes)");
+            "plugin: plugin @/zero3.so: has no proper version in its note (give it one of 1 to 31 bytes) [entry.version]");
 }
 
 // A minor appends members: a plugin built with a later header has larger tables, which are fine.

@@ -33,19 +33,21 @@ int exit_code(ErrorCode code);
 class Error : public std::runtime_error {
  public:
   // `what`: one sentence without a full stop. `where`: "job.toml:14:12", "unit h.3, rank 2", or empty.
-  // `remedy`: what to do, one sentence, or empty.
-  Error(ErrorCode code, std::string what, std::string where = {}, std::string remedy = {});
+  // `remedy`: what to do, one sentence, or empty. `id`: "elf.truncated", a name that stays the same while texts improve;
+  // refusals of plugins have one (sdk/README.md lists them).
+  Error(ErrorCode code, std::string what, std::string where = {}, std::string remedy = {}, std::string id = {});
 
   ErrorCode code() const { return code_; }
   const std::string& message() const { return message_; }
   const std::string& where() const { return where_; }
   const std::string& remedy() const { return remedy_; }
+  const std::string& id() const { return id_; }
 
  private:
   ErrorCode code_;
-  std::string message_, where_, remedy_;
+  std::string message_, where_, remedy_, id_;
 };
 
-// Error::what() reads "WHERE: WHAT (REMEDY)", without the parts that are empty.
+// Error::what() reads "WHERE: WHAT (REMEDY) [ID]", without the parts that are empty.
 
 }  // namespace reshard

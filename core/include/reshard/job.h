@@ -113,8 +113,21 @@ struct Job {
     bool operator==(const Optimizer&) const = default;
   };
 
+  // `[[plugins.pin]]`: which bytes a strategy's file may have. Several entries of one name allow any of them.
+  struct Pin {
+    std::string name;    // the strategy's
+    std::string sha256;  // of the whole file, 64 hexadecimal digits in lower case
+    std::string where;   // not compared
+    bool operator==(const Pin& other) const { return name == other.name && sha256 == other.sha256; }
+  };
+
   struct Plugins {
     std::vector<std::string> path;  // folders that are searched first, absolute
+    std::string trust = "owner";    // "pinned" | "owner" | "any": whose files are loaded
+    std::string probe = "always";   // "always" | "never": load a file in a child process first
+    bool env_path = true;           // search the folders of RESHARD_PLUGIN_PATH, too
+    std::string manifest;           // file that says what a run was made of; empty = one of its own per run
+    std::vector<Pin> pins;          // hold under every `trust`
     bool operator==(const Plugins&) const = default;
   };
 
