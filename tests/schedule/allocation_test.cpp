@@ -38,7 +38,9 @@ TEST(Allocation, AHookTakesNothingFromTheHeapAfterTheFirstStep) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Dice dice(seed);
     const Model model = random_model(dice);
-    const Step step = random_step(dice, model);
+    Step step = random_step(dice, model);
+    step.prefetch_order =
+        dice.pick({PrefetchOrder::micro_batch, PrefetchOrder::since_backward, PrefetchOrder::since_step});
     std::vector<std::pair<Hook, int>> calls;
     Scheduler guide(step), scheduler(step);
     declared_step(model, guide, [&](Hook hook, int unit, std::span<const Op>) { calls.emplace_back(hook, unit); });
