@@ -23,7 +23,7 @@ Scheduler::Scheduler(Step step, std::vector<int> recorded)
     flight.entered.reserve(places);
     flight.left.units.reserve(places);
   }
-  if (step_.prefetch_order != PrefetchOrder::micro_batch)
+  if (step_.backward_order != BackwardOrder::micro_batch)
     passes_.units.reserve(kMaxPrefetch + places * flights_.size());
   for (const ScheduledUnit& unit : step_.units) some_may_be_unused_ = some_may_be_unused_ || unit.may_be_unused;
 }

@@ -8,7 +8,7 @@
 // micro-batch's gradient is reduced once; after `update` nothing is whole.
 //
 // [Note: order of prefetching] Forward order = the declared order until a step is recorded, then the last recorded one.
-// Backward order = the reverse of an after_forward order: this micro-batch's, unless PrefetchOrder adds earlier
+// Backward order = the reverse of an after_forward order: this micro-batch's, unless BackwardOrder adds earlier
 // passes'. A distance counts places in the order, whole units included. A recompute (a forward hook inside somebody's
 // backward) neither frees nor enters the order; what it gathered and no backward freed is freed when the root's
 // backward ends. What no backward came for at all is freed with its micro-batch, as if its backward had been.
@@ -54,22 +54,12 @@ struct DeclaredPlace {
   bool operator==(const DeclaredPlace&) const = default;
 };
 
-// What backward prefetches go back over. In the micro-batch's own pass, only what its backward comes to is gathered.
-// The others are what FSDP2 does: behind the first unit lies the last one of an earlier pass, which backward is done
-// with; where it is not whole, it is gathered, counted as unused and freed when the backward ends. A unit that owns
-// nothing has no place in theirs.
-enum class PrefetchOrder : uint8_t {
-  micro_batch,
-  since_backward,  // of all passes, forward-only ones too, since a backward ended
-  since_step,      // of all passes since the last backward of a step ended: FSDP2 with set_is_last_backward
-};
-
 struct Step {
   int shards = 1;    // ranks of a shard group
   int replicas = 1;  // ranks of a replica group
   int microbatches = 1;
   AllReduce all_reduce = AllReduce::each;
-  PrefetchOrder prefetch_order = PrefetchOrder::micro_batch;
+  BackwardOrder backward_order = BackwardOrder::micro_batch;
   bool overlap = false;        // reduces run beside compute: one in flight, waited for before the next is launched
   bool divide_at_end = false;  // the divisor is known only after the last backward
   std::vector<ScheduledUnit> units;           // the root first
@@ -217,7 +207,7 @@ class Scheduler {
   Flight& flight() { return flights_[phase_ == Phase::evaluation ? flights_.size() - 1 : current()]; }
   std::size_t current() const { return static_cast<std::size_t>(micro_batch_); }
   Runs& runs(int unit) { return flight().runs[static_cast<std::size_t>(unit)]; }
-  Left& left() { return step_.prefetch_order == PrefetchOrder::micro_batch ? flight().left : passes_; }
+  Left& left() { return step_.backward_order == BackwardOrder::micro_batch ? flight().left : passes_; }
   void clear(Flight& flight);
   bool being_read() const;
   void require(bool fine, Hook hook, int unit, const char* why) const;

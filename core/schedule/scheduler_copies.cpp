@@ -80,7 +80,7 @@ void Scheduler::prefetch_backward(int unit) {
   }
   if (here == 0) return;
   left().ahead = here - 1;
-  const bool own = step_.prefetch_order == PrefetchOrder::micro_batch;
+  const bool own = step_.backward_order == BackwardOrder::micro_batch;
   for (int ahead = 0; ahead < at(unit).decision.prefetch_backward && here >= 2; ++ahead, --here) {
     const int next = order[here - 2];
     const bool comes = runs(next).backward < runs(next).forward;

@@ -50,7 +50,7 @@ void Scheduler::after_forward(int unit) {
   --me.forwards;
   --open_forwards_;
   if (open_backwards_ > 0) return;  // a recompute: the backward around it will need the unit
-  const bool own = step_.prefetch_order == PrefetchOrder::micro_batch;
+  const bool own = step_.backward_order == BackwardOrder::micro_batch;
   if (own ? phase_ == Phase::step : owns(unit)) {
     left().units.push_back(unit);
     left().ahead = left().units.size();
@@ -113,7 +113,7 @@ void Scheduler::after_backward(int unit) {
     drop_unused_prefetches();
     drop_recomputed();
     finish_in_flight();
-    if (step_.prefetch_order == PrefetchOrder::since_backward || complete(unit)) passes_.clear();
+    if (step_.backward_order == BackwardOrder::since_backward || complete(unit)) passes_.clear();
   }
 }
 

@@ -39,8 +39,8 @@ TEST(Allocation, AHookTakesNothingFromTheHeapAfterTheFirstStep) {
     Dice dice(seed);
     const Model model = random_model(dice);
     Step step = random_step(dice, model);
-    step.prefetch_order =
-        dice.pick({PrefetchOrder::micro_batch, PrefetchOrder::since_backward, PrefetchOrder::since_step});
+    step.backward_order =
+        dice.pick({BackwardOrder::micro_batch, BackwardOrder::since_backward, BackwardOrder::since_step});
     std::vector<std::pair<Hook, int>> calls;
     Scheduler guide(step), scheduler(step);
     declared_step(model, guide, [&](Hook hook, int unit, std::span<const Op>) { calls.emplace_back(hook, unit); });

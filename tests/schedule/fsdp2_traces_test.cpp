@@ -31,7 +31,7 @@ std::string difference(const std::vector<std::string>& ours, const std::vector<s
 
 std::string remarks(const Reading& reading, int64_t unused) {
   std::string text;
-  if (reading.order == PrefetchOrder::since_step) text += ", prefetched by the passes since the step before";
+  if (reading.order == BackwardOrder::since_step) text += ", prefetched by the passes since the step before";
   if (reading.lists_end) text += ", prefetched within lists";
   if (unused > 0) text += fmt::format(", {} gathered in vain", unused);
   return text;
@@ -43,7 +43,7 @@ void compare(const Trace& trace) {
   const std::vector<std::string> ours = program.run(), theirs = moving_events(trace);
   EXPECT_TRUE(ours == theirs) << difference(ours, theirs);
   // The default order does the same, but for what FSDP2 gathers in vain.
-  TracedProgram better(trace, {PrefetchOrder::micro_batch, reading.lists_end});
+  TracedProgram better(trace, {BackwardOrder::micro_batch, reading.lists_end});
   const std::vector<std::string> without = better.run();
   EXPECT_TRUE(without == program.useful_events()) << difference(without, program.useful_events());
   EXPECT_EQ(better.unused(), 0);

@@ -118,13 +118,13 @@ TEST(Prefetch, ForwardFollowsTheRecordedOrderOfTheLastStep) {
 
 // Behind the first unit of the micro-batch lies the last one of the evaluation, whose backward is over or never comes.
 TEST(Prefetch, OnlyAnOrderOfSeveralPassesGathersWhatTheMicroBatchIsDoneWith) {
-  for (const PrefetchOrder order :
-       {PrefetchOrder::micro_batch, PrefetchOrder::since_backward, PrefetchOrder::since_step}) {
+  for (const BackwardOrder order :
+       {BackwardOrder::micro_batch, BackwardOrder::since_backward, BackwardOrder::since_step}) {
     Step step = Row::row(4, ahead(0, 1));
-    step.prefetch_order = order;
+    step.backward_order = order;
     step.units[0] = plain_unit(step.units[0].decision, 0);
     Row row(step);
-    const bool own = order == PrefetchOrder::micro_batch;
+    const bool own = order == BackwardOrder::micro_batch;
     const std::string plain = own ? "|1|2|3 / 3|2|1|" : "|1|2|3 / |3 2|1|";
     EXPECT_EQ(row.step({1, 2, 3}), plain);
     for (int pass = 0; pass < 5; ++pass) {
@@ -141,10 +141,10 @@ TEST(Prefetch, OnlyAnOrderOfSeveralPassesGathersWhatTheMicroBatchIsDoneWith) {
 
 // The order of a whole step remembers the micro-batch before; that of one backward forgets it.
 TEST(Prefetch, AnOrderIsForgottenWhenItsBackwardEnds) {
-  for (const PrefetchOrder order :
-       {PrefetchOrder::micro_batch, PrefetchOrder::since_backward, PrefetchOrder::since_step}) {
+  for (const BackwardOrder order :
+       {BackwardOrder::micro_batch, BackwardOrder::since_backward, BackwardOrder::since_step}) {
     Step step = Row::row(3, ahead(0, 1), 3);
-    step.prefetch_order = order;
+    step.backward_order = order;
     step.units[0] = plain_unit(step.units[0].decision, 0);
     Row row(step);
     row.on(Hook::begin_step);
@@ -155,11 +155,11 @@ TEST(Prefetch, AnOrderIsForgottenWhenItsBackwardEnds) {
       row.on(Hook::after_forward, 0);
       row.on(Hook::before_backward, 0);
       row.back(2);
-      EXPECT_EQ(row.back(1), m > 0 && order == PrefetchOrder::since_step ? "2" : "");
-      EXPECT_EQ(row.on(Hook::after_backward, 0), m > 0 && order == PrefetchOrder::since_step ? "-2" : "");
+      EXPECT_EQ(row.back(1), m > 0 && order == BackwardOrder::since_step ? "2" : "");
+      EXPECT_EQ(row.on(Hook::after_backward, 0), m > 0 && order == BackwardOrder::since_step ? "-2" : "");
     }
     row.end();
-    EXPECT_EQ(row.scheduler().prefetches_unused(), order == PrefetchOrder::since_step ? 2 : 0);
+    EXPECT_EQ(row.scheduler().prefetches_unused(), order == BackwardOrder::since_step ? 2 : 0);
   }
 }
 

@@ -17,8 +17,8 @@ namespace {
 
 Step step_of_any_order(Dice& dice, const Model& model) {
   Step step = random_step(dice, model);
-  step.prefetch_order =
-      dice.pick({PrefetchOrder::micro_batch, PrefetchOrder::since_backward, PrefetchOrder::since_step});
+  step.backward_order =
+      dice.pick({BackwardOrder::micro_batch, BackwardOrder::since_backward, BackwardOrder::since_step});
   return step;
 }
 
@@ -71,7 +71,7 @@ TEST(SchedulerProperty, GathersAheadStayWithinTheDistance) {
     Program program(model, step, dice);
     for (int steps = 0; steps < 2; ++steps) program.declared_step();
     ASSERT_LE(program.most_live_gathers(), 1 + distance);
-    EXPECT_TRUE(step.prefetch_order == PrefetchOrder::since_step || program.scheduler().prefetches_unused() == 0);
+    EXPECT_TRUE(step.backward_order == BackwardOrder::since_step || program.scheduler().prefetches_unused() == 0);
     EXPECT_EQ(program.scheduler().order_deviations(), 0);
   }
 }

@@ -67,7 +67,7 @@ Step TracedProgram::step(int microbatches) const {
   step.replicas = trace_.ranks / trace_.shards;
   step.microbatches = microbatches;
   step.all_reduce = trace_.all_reduce;
-  step.prefetch_order = reading_.order;
+  step.backward_order = reading_.order;
   for (std::size_t u = 0; u < trace_.units.size(); ++u) {
     const TracedUnit& unit = trace_.units[u];
     Decision decision = unit.decision;
@@ -191,7 +191,7 @@ Reading closest_reading(const Trace& trace) {
   const std::vector<std::string> theirs = moving_events(trace);
   Reading closest;
   std::size_t most = 0;
-  for (const PrefetchOrder order : {PrefetchOrder::since_backward, PrefetchOrder::since_step}) {
+  for (const BackwardOrder order : {BackwardOrder::since_backward, BackwardOrder::since_step}) {
     for (const bool lists_end : {false, true}) {
       const Reading reading{order, lists_end};
       const std::vector<std::string> ours = TracedProgram(trace, reading).run();

@@ -17,7 +17,7 @@ namespace reshard::schedule {
 struct Reading {
   // FSDP2 forgets its passes when a backward ends. The recorder's ZeRO-1 recipe postpones that to the step's last one,
   // with set_is_last_backward, which the settings do not tell from a plain "keep over the micro-batches".
-  PrefetchOrder order = PrefetchOrder::since_backward;
+  BackwardOrder order = BackwardOrder::since_backward;
   // The recorder prefetches by lists of modules, which hold blocks alone; so a list ends where units have none of their
   // own. Where a backward's list is empty, FSDP2 takes one place of its own order.
   bool lists_end = false;
