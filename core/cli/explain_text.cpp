@@ -70,6 +70,9 @@ std::vector<Voice> voices_of(const Plan& plan) {
   add_value(voice_of(voices, plan.shard_over_origin), fmt::format("shard_over = {}{}", plan.shards, all), kWholePlan);
   add_value(voice_of(voices, plan.all_reduce_origin), fmt::format("all_reduce = {}", value_text(plan.all_reduce)),
             kWholePlan);
+  if (plan.backward_order_origin.by != Origin::By::core_default)
+    add_value(voice_of(voices, plan.backward_order_origin),
+              fmt::format("backward_order = {}", value_text(plan.backward_order)), kWholePlan);
   for (std::size_t u = 0; u < plan.units.size(); ++u) {
     if (!plan.units[u].owns_parameters) continue;
     for (int f = 0; f < kFields; ++f) {

@@ -177,6 +177,8 @@ Json to_json(const engine::PlannedStrategy& planned) {
   json["shard_over"]["value"] = plan.shards;
   json["all_reduce"] = origin_json(plan.all_reduce_origin);
   json["all_reduce"]["value"] = value_text(plan.all_reduce);
+  json["backward_order"] = origin_json(plan.backward_order_origin);
+  json["backward_order"]["value"] = value_text(plan.backward_order);
   json["units"] = Json::array();
   for (std::size_t u = 0; u < plan.units.size(); ++u)
     json["units"].push_back(unit_json(plan.units[u], planned.units[u]));

@@ -26,9 +26,12 @@ Table strategy_table(Job::Strategy& strategy) {
            {.doc = "ranks a unit is sharded over; 0 = all, k = replicas of k ranks; absent = the plugin decides",
             .min = 0,
             .max = kMostRanks})
-      .key(
-          "all_reduce", &strategy.all_reduce,
-          {.doc = "when replicas exchange their shards: \"each\" | \"last\" micro-batch; absent = the plugin decides"});
+      .key("all_reduce", &strategy.all_reduce,
+           {.doc = "when replicas exchange their shards: \"each\" | \"last\" micro-batch; absent = the plugin decides"})
+      .key("backward_order", &strategy.backward_order,
+           {.doc = "what backward prefetches go back over: the forward of this micro_batch | of all passes "
+                   "since_backward | since_step (as FSDP2, evaluations too: it may gather in vain)",
+            .choices = {"micro_batch", "since_backward", "since_step"}});
   return table;
 }
 

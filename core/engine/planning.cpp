@@ -64,17 +64,37 @@ std::optional<Given<T>> given(const Job& job, const std::optional<T>& value, con
   return given;
 }
 
+// Absent where it says what the core does anyway.
+std::optional<BackwardOrder> backward_order(const Job& job) {
+  for (const BackwardOrder order : {BackwardOrder::since_backward, BackwardOrder::since_step})
+    if (job.strategy.backward_order == value_text(order)) return order;
+  return std::nullopt;
+}
+
 UserWord user_word(const Job& job) {
   return {job.strategy.units, given(job, job.strategy.shard_over, "strategy.shard_over"),
-          given(job, job.strategy.all_reduce, "strategy.all_reduce")};
+          given(job, job.strategy.all_reduce, "strategy.all_reduce"),
+          given(job, backward_order(job), "strategy.backward_order")};
 }
 
 schedule::Totals drive(const Job& job, const Model& model, const Plan& plan, int optimizer_states) {
   schedule::Totals totals(resident_bytes(job, model, plan.shards, optimizer_states));
   schedule::Scheduler scheduler(make_step(job, model, plan));
-  schedule::declared_step(model, scheduler, [&](schedule::Hook hook, int unit, std::span<const schedule::Op> ops) {
-    totals.apply(hook, unit, scheduler.micro_batch(), ops);
-  });
+  const auto visit = [&scheduler](schedule::Totals& sum) {
+    return [&](schedule::Hook hook, int unit, std::span<const schedule::Op> ops) {
+      sum.apply(hook, unit, scheduler.micro_batch(), ops);
+    };
+  };
+  schedule::declared_step(model, scheduler, visit(totals));
+  if (plan.backward_order == BackwardOrder::micro_batch) return totals;
+  // A step that follows a forward-only pass may gather more: its peak counts too.
+  schedule::Totals after(totals.now());
+  const schedule::OpVisitor add = visit(after);
+  add(schedule::Hook::begin_evaluation, -1, scheduler.on(schedule::Hook::begin_evaluation));
+  schedule::declared_pass(model, scheduler, false, add);
+  add(schedule::Hook::end_evaluation, -1, scheduler.on(schedule::Hook::end_evaluation));
+  schedule::declared_step(model, scheduler, add);
+  totals.take_peak(after);
   return totals;
 }
 
@@ -161,6 +181,7 @@ schedule::Step make_step(const Job& job, const Model& model, const Plan& plan) {
   schedule::Step step = schedule::step_of(model, {.shards = plan.shards, .replicas = plan.replicas()},
                                           job.train.microbatches, precision(job));
   step.all_reduce = plan.all_reduce;
+  step.backward_order = plan.backward_order;
   step.overlap = job.mesh.overlap;
   step.divide_at_end = job.train.divisor == "tokens";
   for (std::size_t u = 0; u < step.units.size(); ++u) step.units[u].decision = plan.units[u].decision;

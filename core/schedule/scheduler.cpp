@@ -21,8 +21,10 @@ Scheduler::Scheduler(Step step, std::vector<int> recorded)
   for (Flight& flight : flights_) {
     flight.runs.resize(states_.size());
     flight.entered.reserve(places);
-    flight.left.reserve(places);
+    flight.left.units.reserve(places);
   }
+  if (step_.backward_order != BackwardOrder::micro_batch)
+    passes_.units.reserve(kMaxPrefetch + places * flights_.size());
   for (const ScheduledUnit& unit : step_.units) some_may_be_unused_ = some_may_be_unused_ || unit.may_be_unused;
 }
 
@@ -94,7 +96,7 @@ void Scheduler::clear(Flight& flight) {
   std::fill(flight.runs.begin(), flight.runs.end(), Runs{});
   flight.entered.clear();
   flight.left.clear();
-  flight.forward_at = flight.backward_at = flight.declared_at = 0;
+  flight.forward_at = flight.declared_at = 0;
 }
 
 void Scheduler::begin_step() {
@@ -104,6 +106,7 @@ void Scheduler::begin_step() {
   micro_batch_ = -1;
   begun_ = 0;
   for (Flight& flight : flights_) clear(flight);
+  shorten_passes();
   for (UnitState& unit : states_) unit.reduced = unit.exchanged = unit.divided = false;
 }
 
@@ -250,6 +253,7 @@ void Scheduler::abandon() {
     state(unit).live[static_cast<std::size_t>(UnitBuffer::carried)] = carried;
   }
   for (Flight& flight : flights_) clear(flight);
+  passes_.clear();
   open_forwards_ = open_backwards_ = 0;
   micro_batch_ = -1;
   begun_ = 0;

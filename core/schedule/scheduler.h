@@ -8,15 +8,15 @@
 // micro-batch's gradient is reduced once; after `update` nothing is whole.
 //
 // [Note: order of prefetching] Forward order = the declared order until a step is recorded, then the last recorded one.
-// Backward order = the reverse of this micro-batch's after_forward order. A distance counts places in the order, whole
-// units included. A recompute (a forward hook inside somebody's backward) neither frees nor enters the order; what it
-// gathered and no backward freed is freed when the root's backward ends. What no backward came for at all is freed with
-// its micro-batch, as if its backward had been.
+// Backward order = the reverse of an after_forward order: this micro-batch's, unless BackwardOrder adds earlier
+// passes'. A distance counts places in the order, whole units included. A recompute (a forward hook inside somebody's
+// backward) neither frees nor enters the order; what it gathered and no backward freed is freed when the root's
+// backward ends. What no backward came for at all is freed with its micro-batch, as if its backward had been.
 //
 // [Note: micro-batches in flight] begin_micro_batch takes one after the other: those before are over. A program with
 // several in flight (pipeline stages) enters them by number instead, in any order and as often as it likes. A unit's
-// gradients are complete, and its last reduce is due, when every micro-batch of the step has begun and every one that is
-// not over has run the unit's backward as often as its forward.
+// gradients are complete, and its last reduce is due, when every micro-batch of the step has begun and every one that
+// is not over has run the unit's backward as often as its forward.
 //
 // [Note: units that may be unused] A declared run of such a unit that did not come when a later place of the declared
 // pass comes is made up for: its ops come all the same, with nothing computed. So ranks that use it and ranks that do
@@ -59,6 +59,7 @@ struct Step {
   int replicas = 1;  // ranks of a replica group
   int microbatches = 1;
   AllReduce all_reduce = AllReduce::each;
+  BackwardOrder backward_order = BackwardOrder::micro_batch;
   bool overlap = false;        // reduces run beside compute: one in flight, waited for before the next is launched
   bool divide_at_end = false;  // the divisor is known only after the last backward
   std::vector<ScheduledUnit> units;           // the root first
@@ -99,14 +100,20 @@ class Scheduler {
     int saved = 0;                  // whose activations wait for their backward
   };
 
+  // The after_forward order of one pass or several.
+  struct Left {
+    std::vector<int> units;
+    std::size_t ahead = 0;  // places that backward has not passed
+    void clear() { units.clear(), ahead = 0; }
+  };
+
   // A micro-batch of the running step, or the forward-only pass.
   struct Flight {
     bool begun = false, over = false;
     std::vector<Runs> runs;      // by unit
     std::vector<int> entered;    // the before_forward order
-    std::vector<int> left;       // the after_forward order
+    Left left;                   // its own
     std::size_t forward_at = 0;  // the next place in forward_order_
-    std::size_t backward_at = 0;  // places of `left` that backward has not passed
     std::size_t declared_at = 0;  // the next declared place: forward, then (from places on) backward
   };
 
@@ -164,6 +171,7 @@ class Scheduler {
   void prefetch_backward(int unit);
   void prefetch(int unit);
   void drop_unused_prefetches();
+  void shorten_passes();
   void drop_recomputed();
 
   // scheduler_reduce.cpp: gradients
@@ -199,6 +207,7 @@ class Scheduler {
   Flight& flight() { return flights_[phase_ == Phase::evaluation ? flights_.size() - 1 : current()]; }
   std::size_t current() const { return static_cast<std::size_t>(micro_batch_); }
   Runs& runs(int unit) { return flight().runs[static_cast<std::size_t>(unit)]; }
+  Left& left() { return step_.backward_order == BackwardOrder::micro_batch ? flight().left : passes_; }
   void clear(Flight& flight);
   bool being_read() const;
   void require(bool fine, Hook hook, int unit, const char* why) const;
@@ -214,6 +223,7 @@ class Scheduler {
   int open_forwards_ = 0, open_backwards_ = 0;
 
   std::vector<int> forward_order_;  // by which forward prefetches go
+  Left passes_;                     // of several passes, where the order of prefetching counts them
   int in_flight_ = -1;              // the unit whose reduce has been launched and not waited for
   int64_t prefetches_unused_ = 0, order_deviations_ = 0;
 };

@@ -1,6 +1,7 @@
 // Whole copies: gathering, freeing, and gathering ahead.
 
 #include <algorithm>
+#include <iterator>
 
 #include "schedule/scheduler.h"
 
@@ -70,19 +71,29 @@ void Scheduler::prefetch_forward(int unit) {
 }
 
 void Scheduler::prefetch_backward(int unit) {
-  const std::vector<int>& left = flight().left;
-  std::size_t here = flight().backward_at;
-  while (here > 0 && left[here - 1] != unit) --here;
+  const std::vector<int>& order = left().units;
+  std::size_t here = left().ahead;
+  while (here > 0 && order[here - 1] != unit) --here;
   if (here == 0) {  // out of order: its last place
-    here = left.size();
-    while (here > 0 && left[here - 1] != unit) --here;
+    here = order.size();
+    while (here > 0 && order[here - 1] != unit) --here;
   }
   if (here == 0) return;
-  flight().backward_at = here - 1;
+  left().ahead = here - 1;
+  const bool own = step_.backward_order == BackwardOrder::micro_batch;
   for (int ahead = 0; ahead < at(unit).decision.prefetch_backward && here >= 2; ++ahead, --here) {
-    const int next = left[here - 2];
-    if (at(next).read_in_backward && runs(next).backward < runs(next).forward) prefetch(next);
+    const int next = order[here - 2];
+    const bool comes = runs(next).backward < runs(next).forward;
+    if (at(next).read_in_backward && (comes || !own)) prefetch(next);
   }
+}
+
+// From the first unit of the pass that begins, no distance reaches further back.
+void Scheduler::shorten_passes() {
+  std::vector<int>& units = passes_.units;
+  const std::ptrdiff_t beyond = std::ssize(units) - kMaxPrefetch;
+  if (beyond > 0) units.erase(units.begin(), units.begin() + beyond);
+  passes_.ahead = units.size();
 }
 
 void Scheduler::free_all() {

@@ -50,10 +50,12 @@ void Scheduler::after_forward(int unit) {
   --me.forwards;
   --open_forwards_;
   if (open_backwards_ > 0) return;  // a recompute: the backward around it will need the unit
-  if (phase_ == Phase::step) {
-    flight().left.push_back(unit);
-    flight().backward_at = flight().left.size();
+  const bool own = step_.backward_order == BackwardOrder::micro_batch;
+  if (own ? phase_ == Phase::step : owns(unit)) {
+    left().units.push_back(unit);
+    left().ahead = left().units.size();
   }
+  if (phase_ == Phase::evaluation && unit == 0) shorten_passes();
   if (unit == 0 && !me.in_use()) drop_unused_prefetches();  // the pass is over: what is gathered and unused has no use
   if (moves(unit) && !me.in_use()) leave_forward(unit);
 }
@@ -111,6 +113,7 @@ void Scheduler::after_backward(int unit) {
     drop_unused_prefetches();
     drop_recomputed();
     finish_in_flight();
+    if (step_.backward_order == BackwardOrder::since_backward || complete(unit)) passes_.clear();
   }
 }
 

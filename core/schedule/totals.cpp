@@ -34,6 +34,15 @@ void Totals::add(MemoryCategory category, int64_t bytes) {
   peak_micro_batch_ = micro_batch_;
 }
 
+void Totals::take_peak(const Totals& other) {
+  if (other.peak_bytes() <= peak_bytes()) return;
+  peak_ = other.peak_;
+  peak_counted_ = other.peak_counted_;
+  peak_hook_ = other.peak_hook_;
+  peak_unit_ = other.peak_unit_;
+  peak_micro_batch_ = other.peak_micro_batch_;
+}
+
 int64_t Totals::sum(const BytesByCategory& bytes) {
   int64_t total = 0;
   for (const int64_t b : bytes) total += b;

@@ -29,6 +29,7 @@ class Totals {
   const BytesByCategory& now() const { return now_; }
   int64_t peak_bytes() const { return sum(peak_); }
   MemoryPeak peak(const Model& model) const;  // with the names of unit and moment
+  void take_peak(const Totals& other);        // where it is higher
 
  private:
   static int64_t sum(const BytesByCategory& bytes);

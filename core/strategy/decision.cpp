@@ -31,6 +31,14 @@ const char* value_text(Reduce value) {
 const char* value_text(AllReduce value) {
   return value == AllReduce::each ? "each" : "last";
 }
+const char* value_text(BackwardOrder value) {
+  switch (value) {
+    case BackwardOrder::micro_batch: return "micro_batch";
+    case BackwardOrder::since_backward: return "since_backward";
+    case BackwardOrder::since_step: return "since_step";
+  }
+  return "";
+}
 
 std::string value_text(const Decision& decision, Field field) {
   switch (field) {

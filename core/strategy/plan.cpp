@@ -20,6 +20,7 @@ std::string Plan::hash() const {
   fingerprint.add(std::to_string(ranks));
   fingerprint.add(std::to_string(shards));
   if (replicas() > 1) fingerprint.add(value_text(all_reduce));  // without replicas it decides nothing
+  if (backward_order != BackwardOrder::micro_batch) fingerprint.add(value_text(backward_order));
   for (const UnitPlan& unit : units) {
     if (!unit.owns_parameters) continue;
     fingerprint.add(unit.name);

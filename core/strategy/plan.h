@@ -36,14 +36,15 @@ struct Plan {
   int ranks = 1;
   int shards = 1;  // ranks of a shard group: the resolved shard_over
   AllReduce all_reduce = AllReduce::each;
-  Origin shard_over_origin, all_reduce_origin;
+  BackwardOrder backward_order = BackwardOrder::micro_batch;
+  Origin shard_over_origin, all_reduce_origin, backward_order_origin;
   std::vector<UnitPlan> units;     // in the model's order, the root first
   std::vector<std::string> notes;  // what a reader would otherwise stumble over, whole sentences
 
   int replicas() const { return ranks / shards; }
 
-  // 16 hex digits over what the ranks will do: the mesh and the decisions of units that own parameters, not who decided
-  // or why. Equal hashes = the same plan.
+  // 16 hex digits over what the ranks will do: the mesh, another order of prefetching than the core's, and the
+  // decisions of units that own parameters, not who decided or why. Equal hashes = the same plan.
   std::string hash() const;
 };
 

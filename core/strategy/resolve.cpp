@@ -155,6 +155,10 @@ void add_notes(const Model& model, Plan& plan) {
   if (plan.replicas() == 1 && said_by_user(plan.all_reduce_origin))
     add_note(plan, fmt::format("{}: all_reduce = {} changes nothing: there are no replicas.",
                                who(plan.all_reduce_origin), value_text(plan.all_reduce)));
+  if (plan.backward_order != BackwardOrder::micro_batch)
+    add_note(plan, fmt::format("{}: backward_order = {} gathers what FSDP2 does: a first unit's backward may gather "
+                               "the last unit of an earlier pass, which nobody uses; the report counts those.",
+                               who(plan.backward_order_origin), value_text(plan.backward_order)));
   if (plan.shards == 1)
     add_note(plan, "A shard group of one rank holds everything: gather, free, shrink and reduce make no op.");
 }
@@ -171,6 +175,8 @@ Plan resolve(const Model& model, int ranks, const std::string& plugin, const Ans
   plan.shards = resolve_shards(shard_over, ranks, plan.shard_over_origin);
   std::tie(plan.all_reduce, plan.all_reduce_origin) =
       decide(AllReduce::each, answers.all_reduce, plugin, answers.plan_reason, user.all_reduce);
+  std::tie(plan.backward_order, plan.backward_order_origin) =
+      decide(BackwardOrder::micro_batch, {}, plugin, "", user.backward_order);
   const Decision core;
   for (int u = 0; u < model.unit_count(); ++u) {
     const UnitAnswer answer =

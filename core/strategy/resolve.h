@@ -22,6 +22,7 @@ struct UserWord {
   std::span<const UnitOverride> units{};
   std::optional<Given<int>> shard_over{};  // 0 = all ranks
   std::optional<Given<AllReduce>> all_reduce{};
+  std::optional<Given<BackwardOrder>> backward_order{};
 };
 
 // `plugin`: the strategy's name, for origins and errors. Throws Error(plan) for a shard_over that does not divide the

@@ -79,6 +79,24 @@ TEST(Explain, TheCommandLineSpeaksBeforeTheJob) {
       << run.out;
 }
 
+// Only where somebody chose another than the core's: who did, and what it costs.
+TEST(Explain, SaysWhatAnotherOrderOfPrefetchingGathers) {
+  Toy toy;
+  const Folder folder;
+  const std::string job = folder.write("job.toml", job_text("backward_order = \"since_backward\"\n"));
+  const AppRun run = run_app(toy, {"explain", job});
+  EXPECT_NE(run.out.find("who decided\n  " + job + ":3:1\n    the plan: backward_order = since_backward\n"),
+            std::string::npos)
+      << run.out;
+  EXPECT_NE(run.out.find(job + ":3:1: backward_order = since_backward gathers what FSDP2 does: a first unit's backward "
+                               "may gather the last unit of an earlier pass, which nobody uses; the report counts "
+                               "those."),
+            std::string::npos)
+      << run.out;
+  const AppRun own = run_app(toy, {"explain", job, "--set", "strategy.backward_order=micro_batch"});
+  EXPECT_EQ(own.out.find("backward_order = since_backward"), std::string::npos) << own.out;
+}
+
 // What cannot run is not explained either, in the same words; and no start table comes before them.
 TEST(Explain, RefusesWhatTrainRefuses) {
   Toy toy;

@@ -117,6 +117,9 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"[strategy]\nshard_over = -2\n", "job.toml:2:1: strategy.shard_over must be between 0 and 65536, not -2"},
         Case{"[strategy]\nall_reduce = \"las\"\n",
              R"(job.toml:2:1: strategy.all_reduce must be "each" or "last", not "las" (did you mean "last"?))"},
+        Case{"[strategy]\nbackward_order = \"since_steps\"\n",
+             "job.toml:2:1: strategy.backward_order must be \"micro_batch\", \"since_backward\" or \"since_step\", "
+             "not \"since_steps\" (did you mean \"since_step\"?)"},
         Case{"[model]\nlayers = 0\n", "job.toml:2:1: model.layers must be between 1 and 1000, not 0"},
         Case{"[model]\nrate = 1\n", "job.toml:2:1: model.rate must be above 0 and below 1, not 1"},
         Case{"[model]\nscales = [0, inf]\n", "job.toml:2:1: model.scales must be a list of finite numbers, not inf"},

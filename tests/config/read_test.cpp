@@ -12,11 +12,11 @@ namespace {
 
 using test::Read;
 
-constexpr const char* kJob = R"(
-[strategy]
+constexpr const char* kJob = R"([strategy]
 plugin = "acme_deep"
 shard_over = 2
 all_reduce = "last"
+backward_order = "since_step"
 
 [strategy.options.acme_deep]
 depth = 3
@@ -112,6 +112,7 @@ TEST(Read, EveryKey) {
   EXPECT_EQ(job.strategy.plugin, "acme_deep");
   EXPECT_EQ(job.strategy.shard_over, 2);
   EXPECT_EQ(job.strategy.all_reduce, AllReduce::last);
+  EXPECT_EQ(job.strategy.backward_order, "since_step");
   EXPECT_EQ(job.mesh, (Job::Mesh{3, "cuda", "nccl", 1, true, 5, "native"}));
   EXPECT_EQ(job.memory.budget, int64_t{3} << 29);
   EXPECT_EQ(job.train, (Job::Train{0, 32, 4, 9223372036854775807u, 10, "tokens", 3}));
@@ -183,7 +184,7 @@ TEST(Read, BothSpellingsOfAfterForward) {
 
 TEST(Read, WhereValuesCameFrom) {
   const Read read(kJob);
-  EXPECT_EQ(read.job.where("strategy.plugin"), "job.toml:3:1");
+  EXPECT_EQ(read.job.where("strategy.plugin"), "job.toml:2:1");
   EXPECT_EQ(read.job.where("optimizer.schedule.name"), "job.toml:68:14");
   EXPECT_EQ(read.job.where("model.layers"), "job.toml:83:1");
   EXPECT_EQ(read.program[0].where("layers"), "job.toml:83:1");

@@ -87,6 +87,7 @@ void draw(Draw& draw, Job& job, Network& network) {
   job.strategy.plugin = draw.one_of<const char*>({"", "acme", "/opt/own.so"});
   if (draw.truth()) job.strategy.shard_over = static_cast<int>(draw.integer(0, 8));
   if (draw.truth()) job.strategy.all_reduce = draw.one_of({AllReduce::each, AllReduce::last});
+  job.strategy.backward_order = draw.one_of<const char*>({"micro_batch", "since_backward", "since_step"});
   for (int64_t n = draw.integer(0, 2); n > 0; --n) job.strategy.options[draw.word()] = draw.options();
   for (int64_t n = draw.integer(0, 3); n > 0; --n) job.strategy.units.push_back(draw.unit());
   for (int64_t n = draw.integer(0, 2); n > 0; --n)
@@ -235,11 +236,11 @@ TEST(Write, CommandLineEntriesMeanTheSameInTheFile) {
 TEST(Write, EveryKeyHasItsComment) {
   Job job;
   const std::string text = print_job(job);
-  EXPECT_NE(text.find("\n# plugin     = \"\"      # a name that `plugins list` shows, or the path of a .so\n"),
+  EXPECT_NE(text.find("\n# plugin         = \"\"           # a name that `plugins list` shows, or the path of a .so\n"),
             std::string::npos)
       << text;
-  EXPECT_NE(text.find("# shard_over = 0 "), std::string::npos);
-  EXPECT_NE(text.find("# all_reduce = \"each\"  # when replicas"), std::string::npos);
+  EXPECT_NE(text.find("# shard_over     = 0 "), std::string::npos);
+  EXPECT_NE(text.find("# all_reduce     = \"each\"       # when replicas"), std::string::npos);
   EXPECT_NE(text.find("\n# The run.\n[train]\nsteps              = 200      # optimizer steps\n"), std::string::npos);
   for (const std::string line : {"[optimizer.schedule]", "[plugins]", "[memory]", "[mesh]"})
     EXPECT_NE(text.find("\n" + line + "\n"), std::string::npos) << line;

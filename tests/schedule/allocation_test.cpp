@@ -38,7 +38,9 @@ TEST(Allocation, AHookTakesNothingFromTheHeapAfterTheFirstStep) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Dice dice(seed);
     const Model model = random_model(dice);
-    const Step step = random_step(dice, model);
+    Step step = random_step(dice, model);
+    step.backward_order =
+        dice.pick({BackwardOrder::micro_batch, BackwardOrder::since_backward, BackwardOrder::since_step});
     std::vector<std::pair<Hook, int>> calls;
     Scheduler guide(step), scheduler(step);
     declared_step(model, guide, [&](Hook hook, int unit, std::span<const Op>) { calls.emplace_back(hook, unit); });

@@ -116,6 +116,53 @@ TEST(Prefetch, ForwardFollowsTheRecordedOrderOfTheLastStep) {
   EXPECT_EQ(row.scheduler().prefetches_unused(), 1);
 }
 
+// Behind the first unit of the micro-batch lies the last one of the evaluation, whose backward is over or never comes.
+TEST(Prefetch, OnlyAnOrderOfSeveralPassesGathersWhatTheMicroBatchIsDoneWith) {
+  for (const BackwardOrder order :
+       {BackwardOrder::micro_batch, BackwardOrder::since_backward, BackwardOrder::since_step}) {
+    Step step = Row::row(4, ahead(0, 1));
+    step.backward_order = order;
+    step.units[0] = plain_unit(step.units[0].decision, 0);
+    Row row(step);
+    const bool own = order == BackwardOrder::micro_batch;
+    const std::string plain = own ? "|1|2|3 / 3|2|1|" : "|1|2|3 / |3 2|1|";
+    EXPECT_EQ(row.step({1, 2, 3}), plain);
+    for (int pass = 0; pass < 5; ++pass) {
+      row.on(Hook::begin_evaluation);
+      for (const int unit : {1, 2, 3}) row.run(unit);
+      row.run(0);
+      row.on(Hook::end_evaluation);
+    }
+    EXPECT_EQ(row.step({1, 2, 3}), own ? plain : "|1|2|3 / |3 2|1|3");
+    EXPECT_EQ(row.scheduler().prefetches_unused(), own ? 0 : 1);
+    EXPECT_EQ(row.step({1, 2, 3}), plain) << "the backward's end has cleared the order";
+  }
+}
+
+// The order of a whole step remembers the micro-batch before; that of one backward forgets it.
+TEST(Prefetch, AnOrderIsForgottenWhenItsBackwardEnds) {
+  for (const BackwardOrder order :
+       {BackwardOrder::micro_batch, BackwardOrder::since_backward, BackwardOrder::since_step}) {
+    Step step = Row::row(3, ahead(0, 1), 3);
+    step.backward_order = order;
+    step.units[0] = plain_unit(step.units[0].decision, 0);
+    Row row(step);
+    row.on(Hook::begin_step);
+    for (int m = 0; m < 3; ++m) {
+      row.on(Hook::begin_micro_batch);
+      row.on(Hook::before_forward, 0);
+      for (const int unit : {1, 2}) row.run(unit);
+      row.on(Hook::after_forward, 0);
+      row.on(Hook::before_backward, 0);
+      row.back(2);
+      EXPECT_EQ(row.back(1), m > 0 && order == BackwardOrder::since_step ? "2" : "");
+      EXPECT_EQ(row.on(Hook::after_backward, 0), m > 0 && order == BackwardOrder::since_step ? "-2" : "");
+    }
+    row.end();
+    EXPECT_EQ(row.scheduler().prefetches_unused(), order == BackwardOrder::since_step ? 2 : 0);
+  }
+}
+
 TEST(Prefetch, WhatIsGatheredAheadAndNotUsedIsFreedWhenTheRootLeaves) {
   Row row(4, ahead(2, 2));
   row.begin();

@@ -23,6 +23,16 @@ enum class AfterBackward : uint8_t { free, keep };  // keep: over the micro-batc
 enum class Reduce : uint8_t { each, last };         // every micro-batch, or accumulate whole and reduce in the last
 enum class AllReduce : uint8_t { each, last };      // when replicas exchange their reduced shards
 
+// What backward prefetches go back over. In the micro-batch's own pass, only what its backward comes to is gathered.
+// The others are what FSDP2 does: behind the first unit lies the last one of an earlier pass, which backward is done
+// with; where it is not whole, it is gathered, counted as unused and freed when the backward ends. A unit that owns
+// nothing has no place in theirs.
+enum class BackwardOrder : uint8_t {
+  micro_batch,
+  since_backward,  // of all passes, forward-only ones too, since a backward ended
+  since_step,      // of all passes since the last backward of a step ended: FSDP2 with set_is_last_backward
+};
+
 inline constexpr int kMaxPrefetch = 8;
 
 // One unit's decision. The defaults are the core's.
@@ -47,5 +57,6 @@ std::string value_text(AfterForward value);
 const char* value_text(AfterBackward value);
 const char* value_text(Reduce value);
 const char* value_text(AllReduce value);
+const char* value_text(BackwardOrder value);
 
 }  // namespace reshard

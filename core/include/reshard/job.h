@@ -41,6 +41,8 @@ struct Job {
     std::string plugin;  // a name, a variant's too, or the absolute path of a .so; empty = not given
     std::optional<int> shard_over;                // ranks a unit is sharded over; 0 = all; absent = the plugin decides
     std::optional<AllReduce> all_reduce;          // when replicas exchange their shards; absent = the plugin decides
+    // What backward prefetches go back over: "micro_batch" | "since_backward" | "since_step" (BackwardOrder).
+    std::string backward_order = "micro_batch";
     std::map<std::string, OptionValues> options;  // by plugin name; unchecked until that plugin is loaded
     std::vector<UnitOverride> units;              // in the order of the file, then of the command line
     std::vector<Variant> variants;
