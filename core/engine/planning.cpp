@@ -70,12 +70,8 @@ UserWord user_word(const Job& job) {
 }
 
 schedule::Totals drive(const Job& job, const Model& model, const Plan& plan, int optimizer_states) {
-  schedule::Totals totals(resident_bytes(job, model, plan.shards, optimizer_states));
-  schedule::Scheduler scheduler(make_step(job, model, plan));
-  schedule::declared_step(model, scheduler, [&](schedule::Hook hook, int unit, std::span<const schedule::Op> ops) {
-    totals.apply(hook, unit, scheduler.micro_batch(), ops);
-  });
-  return totals;
+  return schedule::declared_totals(model, make_step(job, model, plan),
+                                   resident_bytes(job, model, plan.shards, optimizer_states));
 }
 
 bool keeps(const Decision& decision) {
