@@ -36,6 +36,8 @@ double RankRun::seconds() const {
 void RankRun::run() {
   try {
     trainer_->fill(runtime_);
+    rank_.barrier();  // all of them have started
+    setup_.interrupt.steps_begin();
     began_ = std::chrono::steady_clock::now();
     begin_phase();
     run_steps();
