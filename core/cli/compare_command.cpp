@@ -9,6 +9,7 @@
 #include "cli/compare_text.h"
 #include "cli/hints.h"
 #include "cli/interrupt.h"
+#include "cli/json_file.h"
 #include "cli/progress.h"
 #include "cli/switches.h"
 #include "reshard/compare.h"

@@ -8,7 +8,7 @@
 #include "cli/explain_text.h"
 #include "cli/hints.h"
 #include "cli/interrupt.h"
-#include "cli/json.h"
+#include "cli/json_file.h"
 #include "cli/replaced.h"
 #include "cli/switches.h"
 #include "reshard/error.h"

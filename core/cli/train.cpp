@@ -6,7 +6,7 @@
 
 #include "cli/hints.h"
 #include "cli/interrupt.h"
-#include "cli/json.h"
+#include "cli/json_file.h"
 #include "cli/progress.h"
 #include "cli/rank_run.h"
 #include "cli/run_record.h"

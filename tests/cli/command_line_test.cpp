@@ -242,8 +242,8 @@ options
   --version   show the version
 
 toy COMMAND --help shows a command's options.
-Exit codes: 0 done; 1 the run failed; 2 the input must be mended (command line, job, plugin, plan, budget,
-model or data); 130 stopped by SIGINT or SIGTERM.
+Exit codes: 0 done; 1 the run failed, or its output could not be written; 2 the input must be mended (command line,
+job, plugin, plan, budget, model or data); 130 stopped by SIGINT or SIGTERM.
 
 examples
   bin/toy train toy.toml
