@@ -3,13 +3,15 @@
 #include <cstdio>
 #include <exception>
 #include <new>
+#include <string>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "cli/command.h"
 #include "cli/compare_command.h"
 #include "cli/explain.h"
-#include "cli/json.h"
+#include "cli/json_file.h"
 #include "cli/loaded_job.h"
 #include "cli/output.h"
 #include "cli/plugins.h"
@@ -36,13 +38,23 @@ int run_with_model(const CommandLine& line, const Face& face, Program& program, 
   }
 }
 
-int run_line(const CommandLine& line, const Face& face, Program* program) {
-  Output output(line.json);
+// What the user names on the command line and may be a file that the command reads.
+std::vector<std::string> inputs_of(const CommandLine& line, const Face& face) {
+  std::vector<std::string> inputs = line.files;
+  if (inputs.empty()) inputs.push_back(face.default_job);
+  inputs.push_back(line.name);
+  inputs.push_back(line.overrides.strategy.value_or(""));
+  inputs.insert(inputs.end(), line.strategies.begin(), line.strategies.end());
+  for (const ProgramFlag& flag : face.flags) inputs.push_back(*flag.target);
+  return inputs;
+}
+
+int run_line(const CommandLine& line, const Face& face, Program* program, Output& output) {
   if (!line.help.empty()) {
     output.print(line.help);
     return 0;
   }
-  check_writable(line.json);
+  check_writable(line.json, inputs_of(line, face));
   switch (line.command) {
     case Command::plugins_list: list_plugins(line, face, output); return 0;
     case Command::plugins_describe: describe_plugin(line, face, output); return 0;
@@ -70,9 +82,13 @@ int run_command(int argc, char** argv, Face face, Program* program) {
   try {
     face.typed = argc > 0 ? argv[0] : face.name;
     if (!face.installed) face.installed = usable_strategies;
+    check_standard_streams();
     CommandLine line = parse(std::vector<std::string>(argv + std::min(argc, 1), argv + argc), face);
     line.typed.assign(argv, argv + argc);
-    return run_line(line, face, program);
+    Output output(line.json);
+    const int code = run_line(line, face, program, output);
+    output.finish();
+    return code;
   } catch (const Error& error) {
     print_error(face.name, error.what());
     return exit_code(error.code());

@@ -229,6 +229,7 @@ class CommandLineParser {
     if (line_.command == Command::plugins_describe && line_.name.empty())
       fail("no strategy is named", fmt::format("{} plugins list shows them", face_.name));
     refuse_empty();
+    refuse_two_values("--reshard-after-forward");
     const std::size_t most = line_.command == Command::compare ? 2 : 1;
     if (line_.files.size() > most)
       fail(fmt::format("\"{}\" is one argument too many", line_.files[most]),
@@ -252,6 +253,17 @@ class CommandLineParser {
       for (const std::string& value : option->results())
         if (value.empty())
           fail(fmt::format("{} is given an empty value", shown_name(*option)), "name a value, or leave it out");
+  }
+
+  // Of a flag with a value CLI11 takes the last one.
+  void refuse_two_values(const std::string& flag) const {
+    const CLI::Option* option = given().app->get_option_no_throw(flag);
+    if (option == nullptr) return;
+    const auto shown = [](const std::string& value) { return value == "true" ? "no value" : value; };
+    for (const std::string& value : option->results())
+      if (value != option->results().front())
+        fail(fmt::format("{} is given twice: {} and {}", flag, shown(option->results().front()), shown(value)),
+             "give it once");
   }
 
   // Two finished runs are read as they are.

@@ -9,6 +9,7 @@
 #include "cli/compare_text.h"
 #include "cli/hints.h"
 #include "cli/interrupt.h"
+#include "cli/json_file.h"
 #include "cli/progress.h"
 #include "cli/switches.h"
 #include "reshard/compare.h"
@@ -50,10 +51,12 @@ int blocks_of(const Request& request, std::size_t arms, int block_steps) {
 }
 
 // One rank's training by a Trainer, as compare() wants it.
-Training training_of(Program& program, const Job& job) {
-  return [&program, &job](Runtime& runtime) {
+Training training_of(Program& program, const Job& job, const Interrupt& interrupt) {
+  return [&program, &job, &interrupt](Runtime& runtime) {
     const std::shared_ptr<Trainer> trainer = program.trainer(job, runtime);
     trainer->fill(runtime);
+    runtime.rank().barrier();
+    interrupt.steps_begin();
     return [trainer, &runtime](MicroBatch at) { return trainer->micro_batch(runtime, at); };
   };
 }
@@ -98,9 +101,9 @@ int compare_command(const Request& request, Output& output) {
   };
   Comparison comparison;
   {
-    const Interrupt interrupt;
+    const Interrupt interrupt(request.face.name);
     options.stop = [&] { return interrupt.came(); };
-    comparison = compare(job, model, options, training_of(request.program, job));
+    comparison = compare(job, model, options, training_of(request.program, job, interrupt));
   }
   live.clear();
 

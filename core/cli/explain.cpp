@@ -7,7 +7,8 @@
 #include "cli/arms.h"
 #include "cli/explain_text.h"
 #include "cli/hints.h"
-#include "cli/json.h"
+#include "cli/interrupt.h"
+#include "cli/json_file.h"
 #include "cli/replaced.h"
 #include "cli/switches.h"
 #include "reshard/error.h"
@@ -103,6 +104,7 @@ void explain_arms(const Request& request, const LoadedJob& loaded, const Model& 
 }  // namespace
 
 void explain(const Request& request, Output& output) {
+  const Interrupt interrupt(request.face.name);
   const LoadedJob loaded = load_job(request);
   const Model model = load_model(request, loaded);
   if (request.line.strategies.empty())

@@ -144,7 +144,7 @@ std::string plan_title(const engine::PlannedStrategy& planned, const Job& job, c
               : fmt::format("{} replicas × {} {}", plan.replicas(), plan.shards, plan.shards == 1 ? "shard" : "shards");
   std::string text = fmt::format("{}: {}\n\n", style.strong(planned.name), safe_text(planned.summary));
   std::vector<std::vector<std::string>> rows{
-      {"strategy", fmt::format("{} {}, {}", strategy_text(planned), planned.version, short_path(planned.file))},
+      {"strategy", fmt::format("{} {}, {}", strategy_text(planned), planned.version, plugin::short_path(planned.file))},
       {"plan", plan.hash()},
       {"mesh", mesh},
       {"step", fmt::format("{} sequences in {} {} per rank", count_text(job.train.global_batch), job.train.microbatches,

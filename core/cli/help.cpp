@@ -106,8 +106,9 @@ std::string note(Command command, const Face& face) {
   if (command == Command::none)
     return fmt::format(
         "{} COMMAND --help shows a command's options.\n"
-        "Exit codes: 0 done; 1 the run failed; 2 the input must be mended (command line, job, plugin, plan, budget,\n"
-        "model or data); 130 stopped by SIGINT or SIGTERM.\n",
+        "Exit codes: 0 done; 1 the run failed, or its output could not be written; 2 the input must be mended (command "
+        "line,\n"
+        "job, plugin, plan, budget, model or data); 130 stopped by SIGINT or SIGTERM.\n",
         face.name);
   return "";
 }

@@ -1,10 +1,14 @@
 #include "cli/interrupt.h"
 
+#include <cstdio>
 #include <cstdlib>
+#include <utility>
 
 #include <pthread.h>
 #include <ucontext.h>
 #include <unistd.h>
+
+#include "reshard/error.h"
 
 namespace reshard::cli {
 namespace {
@@ -28,7 +32,7 @@ void pass_on(int signal, siginfo_t*, void* context) {
 
 }  // namespace
 
-Interrupt::Interrupt() {
+Interrupt::Interrupt(std::string program) : program_(std::move(program)) {
   const sigset_t set = watched();
   pthread_sigmask(SIG_BLOCK, &set, &before_);
   struct sigaction action {};
@@ -55,6 +59,12 @@ void Interrupt::watch() {
     int signal = 0;
     if (sigwait(&set, &signal) != 0) continue;
     if (ending_.load()) return;
+    if (!asked_.load(std::memory_order_relaxed)) {
+      std::fprintf(stderr, "%s: stopped by %s before the first step\n", program_.c_str(),
+                   signal == SIGTERM ? "SIGTERM" : "SIGINT");
+      _exit(
+          exit_code(ErrorCode::interrupted));  // ranks may be anywhere: nothing is waited for, or taken down under them
+    }
     if (!came()) {
       signal_.store(signal, std::memory_order_relaxed);
       continue;

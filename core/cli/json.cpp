@@ -1,10 +1,5 @@
 #include "cli/json.h"
 
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
-#include <filesystem>
-
 #include <fmt/format.h>
 
 #include "config/job_tables.h"
@@ -98,14 +93,6 @@ void add_groups(const std::vector<Job::Group>& groups, Json& values, Json& place
         {{"match", group.match}, {"lr_scale", json(group.lr_scale)}, {"weight_decay", json(group.weight_decay)}});
     places[fmt::format("optimizer.group.{}", g)] = group.where;
   }
-}
-
-std::FILE* open_json(const std::string& file, const char* mode, ErrorCode code) {
-  std::FILE* out = std::fopen(file.c_str(), mode);
-  if (out == nullptr)
-    throw Error(code, fmt::format("cannot write the JSON: {}", std::strerror(errno)), file,
-                "check the folder of --json");
-  return out;
 }
 
 }  // namespace
@@ -205,19 +192,6 @@ Json to_json(const Job& job, const Tables& program) {
   values["where"] = std::move(places);
   values["toml"] = print_job(job, program);
   return values;
-}
-
-void check_writable(const std::string& file) {
-  if (!file.empty() && file != "-") std::fclose(open_json(file, "ab", ErrorCode::config));
-}
-
-void write_json(const std::string& file, const Json& json) {
-  if (file.empty()) return;
-  const std::string text = json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
-  std::FILE* out = file == "-" ? stdout : open_json(file, "wb", ErrorCode::io);
-  bool written = std::fwrite(text.data(), 1, text.size(), out) == text.size();
-  written = (out == stdout ? std::fflush(out) : std::fclose(out)) == 0 && written;
-  if (!written) throw Error(ErrorCode::io, "cannot write the JSON: the disk may be full", file);
 }
 
 }  // namespace reshard::cli

@@ -36,10 +36,4 @@ Json to_json(const engine::PlannedStrategy& planned);
 // under "where" where each key was given; "toml" is the whole job as --print-job prints it.
 Json to_json(const Job& job, const Tables& program);
 
-// Finds out before a long run that the file of --json can be written; leaves an empty one. Throws Error(config).
-void check_writable(const std::string& file);
-
-// Writes `json` to the file that --json named, "-" = stdout; does nothing when it is empty. Throws Error(io).
-void write_json(const std::string& file, const Json& json);
-
 }  // namespace reshard::cli

@@ -38,16 +38,27 @@ void check_batch(const Job& job) {
               job.where("train.global_batch"), remedy);
 }
 
+// --strategies takes the place of the job's own strategy, so another word of the command line for that is lost.
+void check_arms(const Request& request, const Job& job) {
+  const auto given = job.places.find("strategy.plugin");
+  if (request.line.strategies.empty() || given == job.places.end() || !given->second.command_line) return;
+  throw Error(ErrorCode::config,
+              fmt::format("{} and --strategies both say what to {}", given->second.where,
+                          request.line.command == Command::compare ? "compare" : "explain"),
+              "command line", "give one of them");
+}
+
 }  // namespace
 
 LoadedJob load_job(const Request& request) {
   LoadedJob loaded;
   request.program.declare(loaded.tables);
   loaded.job = read_job(job_file(request), loaded.tables);
-  config::apply(request.line.overrides, loaded.job, loaded.tables);
+  config::Overrides overrides = request.line.overrides;
   for (const ProgramFlag& flag : request.face.flags)
-    if (!flag.key.empty() && !flag.target->empty())
-      config::apply_option(flag.name, flag.key, *flag.target, loaded.job, loaded.tables);
+    if (!flag.key.empty() && !flag.target->empty()) overrides.keys.push_back({flag.name, flag.key, *flag.target});
+  config::apply(overrides, loaded.job, loaded.tables);
+  check_arms(request, loaded.job);
   return loaded;
 }
 

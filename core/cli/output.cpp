@@ -1,10 +1,15 @@
 #include "cli/output.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 
+#include <fcntl.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
+
+#include "reshard/error.h"
 
 namespace reshard::cli {
 namespace {
@@ -47,8 +52,32 @@ Output::Output(const std::string& json) {
 
 void Output::print(std::string_view text) {
   if (text_ == nullptr) return;
-  std::fwrite(text.data(), 1, text.size(), text_);
-  std::fflush(text_);
+  const bool written = std::fwrite(text.data(), 1, text.size(), text_) == text.size();
+  if ((std::fflush(text_) != 0 || !written) && failure_ == 0) failure_ = errno;
+}
+
+void Output::finish() {
+  if (text_ == nullptr) return;
+  if (std::fflush(text_) != 0 && failure_ == 0) failure_ = errno;
+  if (failure_ == 0 && std::ferror(text_) == 0) return;
+  throw Error(ErrorCode::io,
+              std::string("cannot write all of the output") + (failure_ == 0 ? "" : ": ") +
+                  (failure_ == 0 ? "" : std::strerror(failure_)),
+              "stdout");
+}
+
+void check_standard_streams() {
+  const auto closed = [](int descriptor) { return fcntl(descriptor, F_GETFD) == -1 && errno == EBADF; };
+  if (closed(STDERR_FILENO)) {
+    const int nowhere = open("/dev/null", O_WRONLY);
+    if (nowhere >= 0 && nowhere != STDERR_FILENO) {
+      dup2(nowhere, STDERR_FILENO);
+      close(nowhere);
+    }
+  }
+  if (closed(STDOUT_FILENO))
+    throw Error(ErrorCode::io, "cannot write the output: it is closed", "stdout",
+                "send it to a file, to a pipe, or to /dev/null");
 }
 
 bool shows_colour(std::FILE* file) {

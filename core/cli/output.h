@@ -39,11 +39,21 @@ class Output {
 
   void print(std::string_view text);
 
+  // To be called when all is printed. Throws Error(io) when some of it, here or by others on text_file(), could not be
+  // written. A pipe that nobody reads any more ends the process by SIGPIPE long before, and quietly, as it ends other
+  // tools (`| head`); where the parent process ignores that signal it is an error like any other.
+  void finish();
+
  private:
   std::FILE* text_ = nullptr;
   bool terminal_ = false;
+  int failure_ = 0;  // errno of the first print that failed
   Style style_;
 };
+
+// Throws Error(io) when the process was started without a stdout: the first file that it opened would become that, and
+// would be printed into. Without a stderr, what goes there is dropped from here on.
+void check_standard_streams();
 
 // True when `file` is a terminal that shows colours, and the user did not say no (NO_COLOR, TERM=dumb).
 bool shows_colour(std::FILE* file);

@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "cli/json.h"
+#include "cli/json_file.h"
 #include "config/document.h"
 #include "config/override.h"
 #include "config/reader.h"
@@ -68,17 +68,11 @@ Job::Plugins plugin_rules_of(const std::string& file) {
 std::string nothing_found(const std::vector<plugin::SearchFolder>& folders) {
   std::string text = "no strategies found; folders searched:\n";
   for (const plugin::SearchFolder& folder : folders)
-    text += fmt::format("  {}  ({})\n", short_path(folder.path.string()), folder.rule);
+    text += fmt::format("  {}  ({})\n", plugin::short_path(folder.path.string()), folder.rule);
   return text;
 }
 
 }  // namespace
-
-std::string short_path(const std::string& path) {
-  std::error_code status;
-  const std::string here = std::filesystem::current_path(status).string() + "/";
-  return !status && here.size() > 1 && path.starts_with(here) ? path.substr(here.size()) : path;
-}
 
 std::vector<std::string> usable_strategies() {
   std::vector<std::string> names;
@@ -99,11 +93,11 @@ std::string list_text(const std::vector<plugin::SearchFolder>& folders, const st
   std::string reasons;
   for (const plugin::Listed& one : listed) {
     table.add({one.name, one.version.empty() ? "-" : one.version, one.abi.empty() ? "-" : one.abi, name(one.state),
-               short_path(one.file.string())});
+               plugin::short_path(one.file.string())});
     if (one.state == plugin::Listed::State::refused)
       reasons += fmt::format("  {} is refused: {}\n", one.name, safe_text(one.reason));
     if (one.state == plugin::Listed::State::shadowed)
-      reasons += fmt::format("  {} is shadowed {}\n", short_path(one.file.string()), one.reason);
+      reasons += fmt::format("  {} is shadowed {}\n", plugin::short_path(one.file.string()), one.reason);
   }
   return style.table(table) + (reasons.empty() ? "" : "\n" + reasons);
 }
@@ -111,7 +105,7 @@ std::string list_text(const std::vector<plugin::SearchFolder>& folders, const st
 std::string describe_text(const plugin::StrategyInfo& info, const Style& style) {
   std::string text = fmt::format("{} {}: {}\n\n", style.strong(info.name), info.version, safe_text(info.summary));
   std::vector<std::vector<std::string>> facts;
-  facts.push_back({"file", short_path(info.file.string())});
+  facts.push_back({"file", plugin::short_path(info.file.string())});
   if (!info.vendor.empty()) facts.push_back({"vendor", safe_text(info.vendor)});
   if (!info.build.empty()) facts.push_back({"build", safe_text(info.build)});
   facts.push_back({"ABI", info.required_abi == info.abi

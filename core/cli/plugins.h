@@ -24,7 +24,4 @@ std::string describe_text(const plugin::StrategyInfo& info, const Style& style);
 // names.
 std::vector<std::string> usable_strategies();
 
-// A file's path as a reader of this folder would type it: relative when it lies below the working directory.
-std::string short_path(const std::string& path);
-
 }  // namespace reshard::cli

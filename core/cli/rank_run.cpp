@@ -36,6 +36,8 @@ double RankRun::seconds() const {
 void RankRun::run() {
   try {
     trainer_->fill(runtime_);
+    rank_.barrier();  // all of them have started
+    setup_.interrupt.steps_begin();
     began_ = std::chrono::steady_clock::now();
     begin_phase();
     run_steps();
@@ -137,8 +139,13 @@ void RankRun::take_peak(MemoryPeak& largest) {
 }
 
 void RankRun::sample() {
+  // A signal comes to some ranks earlier than to others; what one has seen is true for all.
+  const auto stop = [&] {
+    const std::vector<double> came = rank_.exchange(setup_.interrupt.came() ? 1 : 0);
+    return std::any_of(came.begin(), came.end(), [](double one) { return one != 0; });
+  };
   std::string text;
-  runtime_.evaluate([&] { text = trainer_->sample(runtime_); });
+  runtime_.evaluate([&] { text = trainer_->sample(runtime_, stop); });
   take_peak(between_steps_);
   if (rank_.first()) setup_.record.sample = text;
 }

@@ -6,7 +6,7 @@
 
 #include "cli/hints.h"
 #include "cli/interrupt.h"
-#include "cli/json.h"
+#include "cli/json_file.h"
 #include "cli/manifest.h"
 #include "cli/progress.h"
 #include "cli/rank_run.h"
@@ -19,9 +19,8 @@ namespace reshard::cli {
 namespace {
 
 // Runs all ranks; the exception that ended them, if one did.
-std::exception_ptr run_ranks(const Request& request, const Job& job, const Model& model, Progress& progress,
-                             RunRecord& record) {
-  const Interrupt interrupt;
+std::exception_ptr run_ranks(const Request& request, const Job& job, const Model& model, const Interrupt& interrupt,
+                             Progress& progress, RunRecord& record) {
   std::exception_ptr failure;
   try {
     launch(job, [&](Rank& rank) {
@@ -68,6 +67,7 @@ void write_run(const std::string& file, const Json& json, const std::exception_p
 }  // namespace
 
 int train(const Request& request, Output& output) {
+  const Interrupt interrupt(request.face.name);
   const LoadedJob loaded = load_job(request);
   const Job& job = loaded.job;
   const Model model = load_model(request, loaded);
@@ -89,7 +89,7 @@ int train(const Request& request, Output& output) {
                            start_text(job, request.program.facts(), planned, later, manifest_file.string(), style)));
   Progress progress(output, {job.train.steps, samples, samples > 0 ? request.program.sample_unit() : ""});
   RunRecord record;
-  const std::exception_ptr failure = run_ranks(request, job, model, progress, record);
+  const std::exception_ptr failure = run_ranks(request, job, model, interrupt, progress, record);
 
   Json json{{"program", request.face.name}, {"command", "train"}};
   json.update(to_json(record, samples, request.program.sample_unit()));

@@ -45,7 +45,7 @@ std::string start_text(const Job& job, const Facts& facts, const engine::Planned
   std::vector<std::vector<std::string>> rows;
   rows.push_back(
       {"strategy", fmt::format("{} {} ({})", strategy_text(planned), planned.version, job.where("strategy.plugin"))});
-  rows.push_back({"plugin", short_path(planned.file)});
+  rows.push_back({"plugin", plugin::short_path(planned.file)});
   rows.push_back({"plan", planned.plan.hash()});
   rows.push_back({"mesh", mesh_text(job, planned.plan)});
   rows.push_back({"step", step_text(job, planned.plan)});

@@ -182,6 +182,20 @@ Table pin_table(Job::Pin& pin) {
   return table;
 }
 
+namespace {
+
+// Why a variant's name cannot be typed where strategies are named; empty where it can.
+std::string unusable(const std::string& name) {
+  const auto blank = [](char c) { return static_cast<unsigned char>(c) <= ' ' || c == '\x7F'; };
+  if (std::any_of(name.begin(), name.end(), blank)) return "holds a blank or a control character";
+  if (name.find(',') != std::string::npos) return "holds a comma, which separates the names of --strategies";
+  if (name.find('/') != std::string::npos || name.ends_with(".so")) return "reads as the path of a file";
+  if (name.starts_with("-")) return "reads as an option of the command line";
+  return "";
+}
+
+}  // namespace
+
 void check_lists(const Job& job) {
   for (const Job::Pin& pin : job.plugins.pins) {
     const bool digits = pin.sha256.find_first_not_of("0123456789abcdef") == std::string::npos;
@@ -193,6 +207,9 @@ void check_lists(const Job& job) {
   }
   const std::vector<Job::Variant>& variants = job.strategy.variants;
   for (auto at = variants.begin(); at != variants.end(); ++at) {
+    if (const std::string why = unusable(at->name); !why.empty())
+      throw Error(ErrorCode::config, fmt::format("the variant's name {} {}", quoted_text(at->name), why), at->where,
+                  "name it with letters, digits, \"_\", \"-\" and \".\"");
     const auto same = [at](const Job::Variant& other) { return other.name == at->name; };
     if (const auto first = std::find_if(variants.begin(), at, same); first != at)
       throw Error(ErrorCode::config, fmt::format("two variants have the name {}", quoted_text(at->name)), at->where,

@@ -1,7 +1,12 @@
 #include "config/override.h"
 
 #include <algorithm>
+#include <map>
+#include <optional>
+#include <string>
+#include <type_traits>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -12,6 +17,7 @@
 #include "config/table_rules.h"
 #include "config/unit_entry.h"
 #include "config/value.h"
+#include "reshard/decision.h"
 #include "reshard/error.h"
 
 namespace reshard::config {
@@ -52,28 +58,95 @@ std::string whole_table(const Block& path, const Block& given) {
   return value == nullptr ? "" : name;
 }
 
-void apply_set(const std::string& text, Job& job, Tables& program) {
-  const std::string form = "a.b.c=value";
-  const std::size_t equals = text.find('=');
-  if (equals == std::string::npos) fail_form(kSet, text, form);
-  const std::string key = trimmed(text.substr(0, equals));
-  if (key.empty() || !is_toml(key + " = 0")) fail_form(kSet, text, form);
-  const std::string option = kSet + " " + key;
-  Reader reader(job, program, "");
-  const Block given = assignment(key, trimmed(text.substr(equals + 1)), option);
-  reader.on_command_line(option, whole_table(parse_document(key + " = 0", option), given));
-  reader.read(given);
+// The keys that an assignment gives, in full: "optimizer.schedule.name".
+void add_keys(const Block& given, const std::string& table, std::vector<std::string>& keys) {
+  for (const Entry& entry : given.entries) {
+    const std::string full = table.empty() ? entry.key : table + "." + entry.key;
+    if (const auto* inner = std::get_if<Block>(&entry.content))
+      add_keys(*inner, full, keys);
+    else
+      keys.push_back(full);
+  }
 }
 
-void apply_value(const std::string& option, const std::string& table, const std::string& key, OptionValue value,
-                 Job& job, Tables& program) {
-  Reader reader(job, program, "");
-  reader.on_command_line(option);
-  reader.set(table, key, std::move(value));
+[[noreturn]] void fail_twice(const std::string& what, const std::string& first, const std::string& first_option,
+                             const std::string& second, const std::string& second_option) {
+  throw Error(ErrorCode::config,
+              fmt::format("{} is given twice: {} ({}) and {} ({})", what, first, first_option,
+                          second.empty() ? "nothing" : second, second_option),
+              "command line", "give it once");
+}
+
+// The options of one command line, applied one after the other. None may change what an earlier one has given.
+class CommandLineKeys {
+ public:
+  CommandLineKeys(Job& job, Tables& program) : job_(job), program_(program) {}
+
+  void set(const std::string& text) {
+    const std::string form = "a.b.c=value";
+    const std::size_t equals = text.find('=');
+    if (equals == std::string::npos) fail_form(kSet, text, form);
+    const std::string key = trimmed(text.substr(0, equals));
+    if (key.empty() || !is_toml(key + " = 0")) fail_form(kSet, text, form);
+    const std::string option = kSet + " " + key;
+    Reader reader(job_, program_, "");
+    const Block given = assignment(key, trimmed(text.substr(equals + 1)), option);
+    reader.on_command_line(option, whole_table(parse_document(key + " = 0", option), given));
+    reader.read(given);
+    std::vector<std::string> keys;
+    add_keys(given, "", keys);
+    keep(reader, option, keys);
+  }
+
+  void set(const std::string& option, const std::string& table, const std::string& key, OptionValue value) {
+    Reader reader(job_, program_, "");
+    reader.on_command_line(option);
+    value.where = option;
+    reader.set(table, key, std::move(value));
+    keep(reader, option, {table + "." + key});
+  }
+
+ private:
+  struct Kept {
+    std::string text, option;
+  };
+
+  void keep(const Reader& reader, const std::string& option, const std::vector<std::string>& keys) {
+    for (const auto& [key, kept] : kept_)
+      if (const std::string now = reader.text(key); now != kept.text)
+        fail_twice(key, kept.text, kept.option, now, option);
+    for (const std::string& key : keys) kept_.try_emplace(key, Kept{reader.text(key), option});
+  }
+
+  Job& job_;
+  Tables& program_;
+  std::map<std::string, Kept> kept_;  // by key
+};
+
+// Two entries of the command line for the same units must not give one field two values.
+template <typename Value>
+void check_once(const std::string& match, Field field, const std::optional<Given<Value>>& a,
+                const std::optional<Given<Value>>& b) {
+  const auto text = [](const Value& value) -> std::string {
+    if constexpr (std::is_same_v<Value, int>)
+      return std::to_string(value);
+    else
+      return value_text(value);
+  };
+  if (a && b && !(a->value == b->value))
+    fail_twice(fmt::format("{} of {}", name(field), match), text(a->value), a->where, text(b->value), b->where);
 }
 
 void append_unit(UnitOverride entry, Job& job) {
   entry.command_line = true;
+  for (const UnitOverride& earlier : job.strategy.units) {
+    if (!earlier.command_line || earlier.match != entry.match) continue;
+    check_once(entry.match, Field::after_forward, earlier.after_forward, entry.after_forward);
+    check_once(entry.match, Field::after_backward, earlier.after_backward, entry.after_backward);
+    check_once(entry.match, Field::reduce, earlier.reduce, entry.reduce);
+    check_once(entry.match, Field::prefetch_forward, earlier.prefetch_forward, entry.prefetch_forward);
+    check_once(entry.match, Field::prefetch_backward, earlier.prefetch_backward, entry.prefetch_backward);
+  }
   job.strategy.units.push_back(std::move(entry));
 }
 
@@ -114,14 +187,19 @@ UnitOverride unit_of(const std::string& text) {
 }  // namespace
 
 void apply(const Overrides& overrides, Job& job, Tables& program) {
-  for (const std::string& text : overrides.set) apply_set(text, job, program);
-  if (overrides.strategy)
-    apply_value("--strategy", "strategy", "plugin", {*overrides.strategy, "--strategy"}, job, program);
+  CommandLineKeys keys(job, program);
+  for (const std::string& text : overrides.set) keys.set(text);
+  if (overrides.strategy) keys.set("--strategy", "strategy", "plugin", {*overrides.strategy, ""});
   if (overrides.ranks) {
     if (*overrides.ranks == 0) fail_form("--ranks", "0", "a number of ranks above 0");
-    apply_value("--ranks", "mesh", "ranks", {*overrides.ranks, "--ranks"}, job, program);
+    keys.set("--ranks", "mesh", "ranks", {*overrides.ranks, ""});
   }
-  if (overrides.steps) apply_value("--steps", "train", "steps", {*overrides.steps, "--steps"}, job, program);
+  if (overrides.steps) keys.set("--steps", "train", "steps", {*overrides.steps, ""});
+  for (const auto& [option, key, value] : overrides.keys) {
+    const std::size_t dot = key.rfind('.');
+    RESHARD_CHECK(dot != std::string::npos, "a key has its table's name");
+    keys.set(option, key.substr(0, dot), key.substr(dot + 1), {value, ""});
+  }
 
   if (overrides.reshard_after_forward && overrides.no_reshard_after_forward)
     throw Error(ErrorCode::config, kReshard + " and " + kKeep + " contradict each other", "command line",
@@ -130,13 +208,6 @@ void apply(const Overrides& overrides, Job& job, Tables& program) {
   if (const std::optional<std::string>& k = overrides.reshard_after_forward)
     append_after_forward(kReshard, k->empty() ? AfterForward::free() : shrink_of(kReshard, *k), job);
   for (const std::string& text : overrides.units) append_unit(unit_of(text), job);
-}
-
-void apply_option(const std::string& option, const std::string& key, const std::string& value, Job& job,
-                  Tables& program) {
-  const std::size_t dot = key.rfind('.');
-  RESHARD_CHECK(dot != std::string::npos, "a key has its table's name");
-  apply_value(option, key.substr(0, dot), key.substr(dot + 1), {value, option}, job, program);
 }
 
 std::string strategy_from_command_line(const std::string& value) {

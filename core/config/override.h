@@ -19,16 +19,19 @@ struct Overrides {
   std::vector<std::string> units;                    // --unit NAME:key=value
   std::optional<std::string> reshard_after_forward;  // --reshard-after-forward[=k]: "" or the text of k
   bool no_reshard_after_forward = false;             // --no-reshard-after-forward
+
+  // A text key of a declared table, "data.path", by an option of the program's own: "--data".
+  struct KeyOption {
+    std::string option, key, value;
+  };
+  std::vector<KeyOption> keys;
 };
 
-// Applies --set in order, then --strategy, --ranks and --steps; then appends the entries for units: first the ones of
-// [--no-]reshard-after-forward, then --unit in order. Throws Error(config) that names the option. What a value of the
-// job file was before is kept in job.replaced.
+// Applies --set in order, then --strategy, --ranks, --steps and the program's own options; then appends the entries for
+// units: first the ones of [--no-]reshard-after-forward, then --unit in order. Of the command line no word is dropped
+// for another: what gives a key, or a unit's field, two values is an error that names both. Throws Error(config) that
+// names the option. What a value of the job file was before is kept in job.replaced.
 void apply(const Overrides& overrides, Job& job, Tables& program);
-
-// One text key of a declared table, "data.path", by an option of the program's own: "--data".
-void apply_option(const std::string& option, const std::string& key, const std::string& value, Job& job,
-                  Tables& program);
 
 // A strategy that the command line names (--strategy, --strategies): a path becomes absolute, a name stays.
 std::string strategy_from_command_line(const std::string& value);

@@ -135,6 +135,16 @@ void Reader::set(const std::string& table, const std::string& key, OptionValue v
   set_value(*found, entry);
 }
 
+std::string Reader::text(const std::string& full) const {
+  for (const Table* table : tables_)
+    if (full.starts_with(table->name() + "."))
+      if (const std::string key = full.substr(table->name().size() + 1); table->has(key)) return table->text(key);
+  for (const auto& [plugin, options] : job_.strategy.options)
+    for (const auto& [key, value] : options)
+      if (full == joined(joined(kOptions, plugin), key)) return toml_text(value);
+  return "";
+}
+
 // Keeps the place of a value, and on the command line what the job file had said: the first time only, so that of two
 // options the file's value is kept and not the first option's.
 void Reader::give(const std::string& full, const std::string& text, const std::string& where) {

@@ -32,6 +32,9 @@ class Reader {
   // Sets one declared key, on the command line: "mesh.ranks".
   void set(const std::string& table, const std::string& key, OptionValue value);
 
+  // What a key of a table or of a plugin's options holds now, as TOML; empty where nothing is set.
+  std::string text(const std::string& full) const;
+
  private:
   void read_table(const std::string& name, const Block& block);
   void replace_table(const std::string& name);

@@ -42,6 +42,19 @@ std::set<std::string> named_in(const Job& job) {
                    : fmt::format("did you mean [strategy.options.{}]?", near));
 }
 
+void check_variant(const Job& job, const Job::Variant& variant, const std::vector<std::string>& installed) {
+  if (std::binary_search(installed.begin(), installed.end(), variant.name))
+    throw Error(ErrorCode::config,
+                fmt::format("the variant \"{}\" has the name of an installed strategy", variant.name), variant.where,
+                "give the variant a name of its own");
+  for (const Job::Variant& other : job.strategy.variants)
+    if (variant.plugin == other.name)
+      throw Error(ErrorCode::config,
+                  fmt::format("the variant \"{}\" has the variant \"{}\" for its plugin", variant.name, other.name),
+                  variant.where, "name a strategy or the path of a .so");
+  plugin::find(variant.plugin, plugin::search_folders(job.plugins.path), variant.where);
+}
+
 }  // namespace
 
 void check_names(const Job& job) {
@@ -50,11 +63,7 @@ void check_names(const Job& job) {
                                      [&known](const auto& table) { return known.contains(table.first); });
   if (all_known && job.strategy.variants.empty()) return;
   const std::vector<std::string> installed = plugin::installed_names(plugin::search_folders(job.plugins));
-  for (const Job::Variant& variant : job.strategy.variants)
-    if (std::binary_search(installed.begin(), installed.end(), variant.name))
-      throw Error(ErrorCode::config,
-                  fmt::format("the variant \"{}\" has the name of an installed strategy", variant.name), variant.where,
-                  "give the variant a name of its own");
+  for (const Job::Variant& variant : job.strategy.variants) check_variant(job, variant, installed);
   known.insert(installed.begin(), installed.end());
   known.erase("");  // no strategy is given yet
   for (const auto& [name, options] : job.strategy.options)

@@ -78,6 +78,9 @@ UserWord user_word(const Job& job) {
 }
 
 schedule::Totals drive(const Job& job, const Model& model, const Plan& plan, int optimizer_states) {
+  if (plan.backward_order == BackwardOrder::micro_batch)
+    return schedule::declared_totals(model, make_step(job, model, plan),
+                                     resident_bytes(job, model, plan.shards, optimizer_states));
   schedule::Totals totals(resident_bytes(job, model, plan.shards, optimizer_states));
   schedule::Scheduler scheduler(make_step(job, model, plan));
   const auto visit = [&scheduler](schedule::Totals& sum) {
@@ -86,7 +89,6 @@ schedule::Totals drive(const Job& job, const Model& model, const Plan& plan, int
     };
   };
   schedule::declared_step(model, scheduler, visit(totals));
-  if (plan.backward_order == BackwardOrder::micro_batch) return totals;
   // A step that follows a forward-only pass may gather more: its peak counts too.
   schedule::Totals after(totals.now());
   const schedule::OpVisitor add = visit(after);

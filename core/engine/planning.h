@@ -60,8 +60,9 @@ struct PlannedStrategy {
 // Throws Error(config) for a mesh that this build cannot run, or that another launcher has started.
 void check_mesh(const Job& job);
 
-// Throws Error(config) at the job's own place for a variant that has an installed strategy's name, and for a table
-// [strategy.options.NAME] of a strategy that is neither installed nor named in the job.
+// Throws Error (config, plugin) at the job's own place for a variant that has an installed strategy's name or whose
+// plugin is not there, and for a table [strategy.options.NAME] of a strategy that is neither installed nor named in the
+// job. No plugin is loaded for that: whether a variant's options are its plugin's own is seen when the variant is used.
 void check_names(const Job& job);
 
 // Throws Error(config) at the entry's own place for an [[optimizer.group]] that fits no parameter of the model, or that

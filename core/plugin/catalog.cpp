@@ -66,18 +66,25 @@ std::vector<SearchFolder> search_folders(const Job::Plugins& rules) {
   return folders;
 }
 
+std::string short_path(const std::string& path) {
+  std::error_code status;
+  const std::string here = fs::current_path(status).string() + "/";
+  return !status && here.size() > 1 && path.starts_with(here) ? path.substr(here.size()) : path;
+}
+
 Found find(const std::string& plugin, const std::vector<SearchFolder>& folders, const std::string& where,
            const fs::path& base) {
   if (plugin.find('/') != std::string::npos || plugin.ends_with(".so")) {
     const fs::path file = fs::absolute(base / plugin).lexically_normal();
     if (present(file)) return {file, "path"};
-    throw Error(ErrorCode::plugin, fmt::format("there is no strategy {}", file.string()), where, "check the path");
+    throw Error(ErrorCode::plugin, fmt::format("there is no strategy {}", short_path(file.string())), where,
+                "check the path");
   }
   std::vector<std::string> tried, names;
   for (const SearchFolder& folder : folders) {
     const fs::path file = folder.path / (plugin + ".so");
     if (present(file)) return {file, folder.rule};
-    tried.push_back(fmt::format("{} ({})", file.string(), folder.rule));
+    tried.push_back(fmt::format("{} ({})", short_path(file.string()), folder.rule));
     for (std::string& name : stems(folder.path)) names.push_back(std::move(name));
   }
   std::string near = base::nearest(plugin, names);

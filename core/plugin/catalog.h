@@ -25,6 +25,9 @@ struct SearchFolder {
 // installs into. Throws Error(config) for a path that is not absolute.
 std::vector<SearchFolder> search_folders(const Job::Plugins& rules = {});
 
+// A file's path as a reader of this folder would type it: relative when it lies below the working directory.
+std::string short_path(const std::string& path);
+
 struct Found {
   std::filesystem::path file;  // absolute
   std::string rule;            // which rule found it; "path" when a path was given

@@ -93,6 +93,27 @@ void declared_pass(const Model& model, Scheduler& scheduler, bool backward, cons
   if (backward) driver.backward(0);
 }
 
+Totals declared_totals(const Model& model, const Step& step, const BytesByCategory& resident) {
+  // The first micro-batch begins with nothing, the last one ends with nothing, and their neighbours might feel it. One
+  // in the middle, kRepeated, stands for all that are left out.
+  constexpr int kRepeated = 3, kDriven = 6;
+  const int left_out = std::max(0, step.microbatches - kDriven);
+  Step shorter = step;
+  shorter.microbatches -= left_out;
+  Scheduler scheduler(std::move(shorter));
+  Totals totals(resident);
+  TrafficByOp before;
+  declared_step(model, scheduler, [&](Hook hook, int unit, std::span<const Op> ops) {
+    const int driven = scheduler.micro_batch();
+    if (hook == Hook::begin_micro_batch && left_out > 0) {
+      if (driven == kRepeated) before = totals.traffic();
+      if (driven == kRepeated + 1) totals.repeat(before, left_out);
+    }
+    totals.apply(hook, unit, driven > kRepeated ? driven + left_out : driven, ops);
+  });
+  return totals;
+}
+
 void declared_step(const Model& model, Scheduler& scheduler, const OpVisitor& visit) {
   Driver driver(model, scheduler, visit);
   driver.hook(Hook::begin_step);

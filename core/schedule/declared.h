@@ -9,6 +9,7 @@
 #include "reshard/dtype.h"
 #include "reshard/model.h"
 #include "schedule/scheduler.h"
+#include "schedule/totals.h"
 
 namespace reshard::schedule {
 
@@ -33,6 +34,10 @@ using OpVisitor = std::function<void(Hook hook, int unit, std::span<const Op> op
 
 // One whole step, begin_step to end_step.
 void declared_step(const Model& model, Scheduler& scheduler, const OpVisitor& visit);
+
+// What the ops of one declared step add up to, on top of `resident`: declared_step driven into Totals. However many
+// micro-batches a step has, a few are driven: those between the first ones and the last ones all run the same ops.
+Totals declared_totals(const Model& model, const Step& step, const BytesByCategory& resident);
 
 // The forward hooks of one pass, then (backward = true) those of the backward pass in exact reverse.
 void declared_pass(const Model& model, Scheduler& scheduler, bool backward, const OpVisitor& visit);

@@ -24,6 +24,17 @@ void Totals::apply(Hook hook, int unit, int micro_batch, std::span<const Op> ops
   }
 }
 
+void Totals::repeat(const TrafficByOp& before, int64_t times) {
+  const auto more = [times](Traffic& traffic, const Traffic& then) {
+    traffic.count += times * (traffic.count - then.count);
+    traffic.bytes += times * (traffic.bytes - then.bytes);
+  };
+  more(traffic_.gather, before.gather);
+  more(traffic_.shrink, before.shrink);
+  more(traffic_.reduce, before.reduce);
+  more(traffic_.all_reduce, before.all_reduce);
+}
+
 void Totals::add(MemoryCategory category, int64_t bytes) {
   now_[static_cast<std::size_t>(category)] += bytes;
   if (bytes <= 0 || sum(now_) <= sum(peak_)) return;

@@ -25,6 +25,10 @@ class Totals {
   // `micro_batch`: -1 outside of one.
   void apply(Hook hook, int unit, int micro_batch, std::span<const Op> ops);
 
+  // What was applied since the traffic was `before` comes `times` more: its traffic is counted so often. Bytes are not:
+  // the last time peaks no higher than the first.
+  void repeat(const TrafficByOp& before, int64_t times);
+
   const TrafficByOp& traffic() const { return traffic_; }
   const BytesByCategory& now() const { return now_; }
   int64_t peak_bytes() const { return sum(peak_); }

@@ -55,6 +55,8 @@ void Program::declare(reshard::Tables& tables) {
                     {.doc = "a file or folder of text, by default the compiler's headers; also --data PATH",
                      .path = reshard::PathKind::file,
                      .not_empty = true});
+  tables.emplace_back("sample", "What the model writes after training.");
+  tables.back().key("tokens", &sample_tokens_, {.doc = "of text; 0 = no sample", .min = 0, .max = 1e9});
 }
 
 std::vector<Program::Flag> Program::flags() {
@@ -127,6 +129,7 @@ reshard::Model Program::model(const Job& job, const reshard::Tables&) {
   setup_.shape = shape_;
   setup_.batch = micro_batch_of(job);
   setup_.seed = job.train.seed;
+  setup_.sample_tokens = sample_tokens_;
   setup_.units = declare_units(shape_, units_ == "split" ? Placement::split : Placement::root, setup_.batch);
   const Workspace workspace(shape_, setup_.batch, nullptr);
   const int64_t numbers = job.precision.param_dtype == "fp32" ? 0 : numbers_scratch_floats(setup_.units.model);
@@ -148,6 +151,12 @@ void Program::open(const Job& job) {
                                                                                 .length = shape_.sequence + 1,
                                                                                 .vocabulary = shape_.vocabulary});
     facts_.emplace_back("tokens", tokens_);
+    // There is no text to hold back, nor to begin a sample with.
+    facts_.emplace_back("validation", job.train.evaluate_every == 0
+                                          ? std::string("none, and no sample, with --tokens")
+                                          : fmt::format("none, and no sample, with --tokens: train.evaluate_every = {} "
+                                                        "({}) is ignored",
+                                                        job.train.evaluate_every, job.where("train.evaluate_every")));
   }
   setup_.parameters.reset();
   if (!from_.empty()) {

@@ -38,6 +38,7 @@ class Program final : public reshard::Program {
   std::string units_ = "root";             // [model] units
   std::string path_ = "/usr/include/c++";  // [data] path: text that any machine with a C++ compiler has
   std::string from_, tokens_, data_;       // flags
+  int64_t sample_tokens_ = 160;            // [sample] tokens
   Setup setup_;
   std::vector<std::pair<std::string, std::string>> facts_;
 };

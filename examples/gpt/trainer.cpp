@@ -16,9 +16,8 @@ using reshard::View;
 
 namespace {
 
-constexpr int64_t kEvaluated = 64;      // validation sequences, at least
-constexpr int64_t kSampleTokens = 160;  // of a text sample, the prompt not counted
-constexpr double kTemperature = 0.8;    // below 1: likelier tokens are drawn more often than the model says
+constexpr int64_t kEvaluated = 64;    // validation sequences, at least
+constexpr double kTemperature = 0.8;  // below 1: likelier tokens are drawn more often than the model says
 constexpr uint64_t kSampleStream = 2;
 
 // Pointers of a unit's numbers by index, as network.h wants them.
@@ -216,12 +215,12 @@ int32_t Trainer::draw(std::span<const float> logits, uint64_t index) const {
   return static_cast<int32_t>(logits.size()) - 1;
 }
 
-std::string Trainer::sample(Runtime& runtime) {
-  if (setup_.prompt.empty()) return "";
+std::string Trainer::sample(Runtime& runtime, const std::function<bool()>& stop) {
+  if (setup_.prompt.empty() || setup_.sample_tokens == 0) return "";
   // Every rank computes the same tokens: the weights are the same bits everywhere, and so are the random numbers.
   std::vector<int32_t> text = setup_.prompt;
   std::vector<float> logits(static_cast<std::size_t>(setup_.shape.vocabulary));
-  for (uint64_t i = 0; i < static_cast<uint64_t>(kSampleTokens); ++i) {
+  for (uint64_t i = 0; i < static_cast<uint64_t>(setup_.sample_tokens) && !stop(); ++i) {
     const Batch batch = {1, std::min(static_cast<int>(text.size()), setup_.batch.length)};
     std::copy(text.end() - batch.length, text.end(), inputs_.begin());
     forward_only(runtime, batch, [&](const Head<const float>& head, float*) {

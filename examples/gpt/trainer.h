@@ -3,6 +3,7 @@
 // One rank of the GPT example: its forward and backward passes through the runtime's hooks, on tokens from a source
 // that the ranks share. Thread rules: a Trainer belongs to its rank's thread.
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -26,6 +27,7 @@ struct Setup {
   std::unique_ptr<const TokenSource> tokens;
   std::unique_ptr<const Safetensors> parameters;  // initial values; null: GPT-2's own initialisation
   std::vector<int32_t> prompt;                    // of the text sample; empty: no sample
+  int64_t sample_tokens = 0;                      // of the text sample, the prompt not counted; 0: no sample
 };
 
 class Trainer final : public reshard::Trainer {
@@ -35,7 +37,7 @@ class Trainer final : public reshard::Trainer {
   void fill(reshard::Runtime& runtime) override;
   double micro_batch(reshard::Runtime& runtime, reshard::MicroBatch at) override;
   std::optional<double> evaluate(reshard::Runtime& runtime) override;
-  std::string sample(reshard::Runtime& runtime) override;
+  std::string sample(reshard::Runtime& runtime, const std::function<bool()>& stop) override;
 
  private:
   // One piece of the network inside its unit's hooks, on that unit's numbers.

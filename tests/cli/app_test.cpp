@@ -172,12 +172,30 @@ TEST(Train, AFileThatCannotBeWrittenLeavesTheRunItsOwnError) {
   Toy toy;
   const Folder folder;
   const std::string job = folder.write("job.toml", job_text());
-  const std::string full = "/dev/full: cannot write the JSON: the disk may be full\n";
+  const std::string full = "/dev/full: cannot write the JSON: No space left on device\n";
   expect_failure(run_app(toy, {"train", job, "--json", "/dev/full"}), 1, "toy: " + full);
   toy.failure = "error";
   const AppRun run = run_app(toy, {"train", job, "--json", "/dev/full"});
   expect_failure(run, 2, "toy: toy.bin: the toy has no data left (give it more)\n");
   EXPECT_TRUE(run.out.ends_with("\n" + full)) << run.out;
+}
+
+// All ranks end the sample at once, though the signal comes when they please, and show what there is of it.
+TEST(Train, ASignalEndsTheSample) {
+  Toy toy;
+  toy.failure = "sample";
+  const Folder folder;
+  const AppRun run = run_app(toy, {"train", folder.write("job.toml", job_text()), "--ranks", "4", "--json",
+                                   folder.file("run.json"), "--set", "train.microbatches=1"});
+  EXPECT_EQ(run.code, 130) << run.err;
+  EXPECT_EQ(run.err, "");
+  for (const char* part :
+       {"\nstopped by SIGTERM after 6 steps\n", "\npeak of the fullest rank", "\nsample\n  a toy's word\n  ooooooo"})
+    EXPECT_NE(run.out.find(part), std::string::npos) << part << " in\n" << run.out;
+  const json out = json_of(folder.file("run.json"));
+  EXPECT_TRUE(out.at("interrupted"));
+  EXPECT_EQ(out.at("steps").size(), 6U);
+  EXPECT_TRUE(out.at("sample").get<std::string>().starts_with("a toy's word\nooooooo"));
 }
 
 TEST(Train, NoStepsIsARunToo) {
@@ -324,6 +342,10 @@ TEST(BadInput, IsOneLineAndAnExitCode) {
                  "or a smaller --block-steps)\n");
   expect_failure(run_app(toy, {"compare", job, "--strategies", "zero3,zero2", "--steps", "20", "--blocks", "2"}), 2,
                  "toy: command line: --steps and --blocks both say how long the run is (give one of them)\n");
+  for (const char* command : {"compare", "explain"})
+    expect_failure(run_app(toy, {command, job, "--strategies", "zero3,zero2", "--set", "strategy.plugin=zero1"}), 2,
+                   std::string("toy: command line: --set strategy.plugin and --strategies both say what to ") +
+                       command + " (give one of them)\n");
   const AppRun missing = run_app(toy, {"train", job, "--strategy", "zero9"});
   EXPECT_EQ(missing.code, 2);
   EXPECT_TRUE(missing.err.starts_with("toy: --strategy: there is no strategy \"zero9\"; tried ")) << missing.err;

@@ -113,6 +113,13 @@ TEST(CommandLine, ErrorsSayWhatToType) {
   EXPECT_EQ(error_of({"train", "--steps"}), line + "--steps takes a value, and none is given (see toy train --help)");
   EXPECT_EQ(error_of({"train", "--strategy", "a", "--strategy", "b"}),
             line + "--strategy is given more than once (see toy train --help)");
+  EXPECT_EQ(error_of({"train", "--reshard-after-forward=2", "--reshard-after-forward=4"}),
+            line + "--reshard-after-forward is given twice: 2 and 4 (give it once)");
+  EXPECT_EQ(error_of({"train", "--reshard-after-forward=2", "--reshard-after-forward"}),
+            line + "--reshard-after-forward is given twice: 2 and no value (give it once)");
+  EXPECT_EQ(parse({"train", "--reshard-after-forward=2", "--reshard-after-forward=2"}, face())
+                .overrides.reshard_after_forward,
+            "2");
   EXPECT_EQ(error_of({"train", "a.toml", "b.toml"}),
             line + "\"b.toml\" is one argument too many (see toy train --help)");
   EXPECT_EQ(error_of({"compare", "a", "b", "c"}), line + "\"c\" is one argument too many (see toy compare --help)");
@@ -242,8 +249,8 @@ options
   --version   show the version
 
 toy COMMAND --help shows a command's options.
-Exit codes: 0 done; 1 the run failed; 2 the input must be mended (command line, job, plugin, plan, budget,
-model or data); 130 stopped by SIGINT or SIGTERM.
+Exit codes: 0 done; 1 the run failed, or its output could not be written; 2 the input must be mended (command line,
+job, plugin, plan, budget, model or data); 130 stopped by SIGINT or SIGTERM.
 
 examples
   bin/toy train toy.toml

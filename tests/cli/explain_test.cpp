@@ -184,9 +184,19 @@ TEST(Variants, HaveNamesOfTheirOwn) {
       run_app(toy, {"train", twice}), 2,
       "toy: " + twice + ":6:1: two variants have the name \"deep\" (the other one is at " + twice + ":3:1)\n");
   const std::string missing = folder.write("missing.toml", job_text(variant("deep", "zero9")));
-  const AppRun run = run_app(toy, {"train", missing, "--strategy", "deep"});
-  EXPECT_EQ(run.code, 2);
-  EXPECT_TRUE(run.err.starts_with("toy: " + missing + ":3:1: there is no strategy \"zero9\"; tried ")) << run.err;
+  // Whether it is used or not; what its options are worth is its plugin's to say, and none is loaded for that.
+  for (const std::vector<std::string>& more : {std::vector<std::string>{}, {"--strategy", "deep"}}) {
+    std::vector<std::string> arguments{"train", missing};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const AppRun run = run_app(toy, arguments);
+    EXPECT_EQ(run.code, 2);
+    EXPECT_TRUE(run.err.starts_with("toy: " + missing + ":3:1: there is no strategy \"zero9\"; tried ")) << run.err;
+  }
+  const std::string nested = folder.write("nested.toml", job_text(variant("deep", "lean") + variant("lean", "deep")));
+  expect_failure(run_app(toy, {"explain", nested}), 2,
+                 "toy: " + nested +
+                     ":3:1: the variant \"deep\" has the variant \"lean\" for its plugin (name a "
+                     "strategy or the path of a .so)\n");
 }
 
 TEST(Options, OfAStrategyThatThereIsNot) {

@@ -10,6 +10,7 @@
 #include <csignal>
 #include <thread>
 
+#include "plugin/catalog.h"
 #include "tests/cli/run_app.h"
 
 extern char** environ;
@@ -121,8 +122,8 @@ TEST(Mlp, SaysWhatIsWrongAtOnce) {
            {{"train", "none.toml"}, 2, "mlp: none.toml: there is no such job file (check the path)\n"},
            {{"train", kJob, "--strategy", "zero9"},
             2,
-            "mlp: --strategy: there is no strategy \"zero9\"; tried " + folders +
-                "/plugins/zero9.so (beside the program)…"},
+            "mlp: --strategy: there is no strategy \"zero9\"; tried " +
+                plugin::short_path(folders + "/plugins/zero9.so") + " (beside the program)…"},
            {{"train", kJob, "--strategy", licence},
             2,
             "mlp: --strategy: plugin " + licence +
@@ -154,7 +155,7 @@ TEST(Mlp, SaysWhatIsWrongAtOnce) {
             "mlp: /none/run.json: cannot write the JSON: No such file or directory (check the folder of --json)\n"},
            {{"train", kJob, "--json", "/dev/full", "--steps", "1"},
             1,
-            "mlp: /dev/full: cannot write the JSON: the disk may be full\n"},
+            "mlp: /dev/full: cannot write the JSON: No space left on device\n"},
            {{},
             2,
             "mlp: command line: no command is given (one of train, explain, compare and plugins; see mlp --help)\n"}})
@@ -221,6 +222,30 @@ TEST(Mlp, ASignalEndsAllRanksAfterTheRunningStep) {
     EXPECT_EQ(out["steps"].size(), out.at("report").at("steps"));
   }
 }
+
+#ifdef RESHARD_HAS_GPT
+// The sample would take hours.
+TEST(Gpt, ASignalEndsTheSampleToo) {
+  const Folder folder;
+  for (const int number : {SIGINT, SIGTERM}) {
+    Child child({kBin + "gpt", "train", RESHARD_SOURCE_DIR "/examples/gpt/job.toml", "--steps", "1", "--data",
+                 RESHARD_SOURCE_DIR "/LICENSE", "--set", "model={ layers = 1, width = 16, heads = 1, sequence = 32 }",
+                 "--set", "sample.tokens=1000000000", "--set", "train.evaluate_every=0", "--json",
+                 folder.file("run.json")});
+    ASSERT_TRUE(child.has_printed("\n      0    ")) << child.out();
+    child.signal(number);
+    const AppRun run = child.wait();
+    EXPECT_EQ(run.code, 130) << run.err;
+    EXPECT_EQ(run.err, "");
+    EXPECT_NE(
+        run.out.find(number == SIGINT ? "\nstopped by SIGINT after 1 step\n" : "\nstopped by SIGTERM after 1 step\n"),
+        std::string::npos)
+        << run.out;
+    EXPECT_NE(run.out.find("\npeak of the fullest rank"), std::string::npos) << run.out;
+    EXPECT_TRUE(json_of(folder.file("run.json")).at("interrupted"));
+  }
+}
+#endif
 
 // Before the first turn is over there is nothing to show; after it there is a table.
 TEST(Mlp, ASignalEndsAComparison) {

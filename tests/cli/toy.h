@@ -2,6 +2,9 @@
 
 // A program for the tests of reshard::app: a root with one parameter around two blocks, and a way to make it fail.
 
+#include <signal.h>
+#include <unistd.h>
+
 #include <functional>
 #include <limits>
 #include <stdexcept>
@@ -55,7 +58,15 @@ class ToyTrainer : public Trainer {
     return sum + runtime.rank().index();
   }
 
-  std::string sample(Runtime&) override { return "a toy's word\n"; }
+  // One letter per pass; with failure "sample" no end of them, until a signal comes.
+  std::string sample(Runtime& runtime, const std::function<bool()>& stop) override {
+    std::string text = "a toy's word\n";
+    while (failure_ == "sample" && !stop()) {
+      if (text.size() == 20 && runtime.rank().index() == runtime.rank().count() - 1) kill(getpid(), SIGTERM);
+      runtime.forward(kRoot, [&](const View&) { text += 'o'; });
+    }
+    return text;
+  }
 
  private:
   void fail(Runtime& runtime, MicroBatch at) const {
@@ -70,7 +81,7 @@ class ToyTrainer : public Trainer {
 
 class Toy : public Program {
  public:
-  std::string failure;  // "", "open", "fill", "throw", "error", "unknown", "validation"
+  std::string failure;  // "", "open", "fill", "throw", "error", "unknown", "validation", "sample"
   std::string data;     // a flag of the toy's own
   int64_t depth = 2;    // of its table
 

@@ -46,7 +46,6 @@ TEST(Set, EveryKeyType) {
 }
 
 TEST(Set, BareTextIsAString) {
-  Read read("");
   const std::string here = std::filesystem::current_path().string();
   for (const auto& [given, held] :
        std::vector<std::pair<std::string, std::string>>{{"text dir/x", here + "/text dir/x"},
@@ -55,6 +54,7 @@ TEST(Set, BareTextIsAString) {
                                                         {"", ""},
                                                         {"/two\nlines", "/two\nlines"},
                                                         {"\"/in quotes\"", "/in quotes"}}) {
+    Read read("");
     read.apply(set({"data.path=" + given}));
     EXPECT_EQ(read.network.path, held);
   }
@@ -187,20 +187,100 @@ TEST(Options, StrategyPathStartsHere) {
   }
 }
 
-// --set comes before the options that have a name of their own, and of two for one key the later wins; what the job
-// file had said stays known either way.
-TEST(Options, Order) {
-  Read read("[train]\nsteps = 1\n");
-  Overrides overrides = set({"train.steps=2", "train.steps=3"});
-  read.apply(overrides);
-  EXPECT_EQ(read.job.train.steps, 3);
-  EXPECT_EQ(read.job.where("train.steps"), "--set train.steps");
-  overrides.steps = 4;
-  read.apply(overrides);
-  EXPECT_EQ(read.job.train.steps, 4);
-  EXPECT_EQ(read.job.where("train.steps"), "--steps");
-  EXPECT_EQ(read.job.replaced.at("train.steps").text, "1");
-  EXPECT_EQ(read.job.replaced.at("train.steps").where, "job.toml:2:1");
+// Of two words for one key none is dropped for the other. The same value twice, however spelled, is no contradiction.
+TEST(Options, OneKeyTwice) {
+  const auto error = [](auto&& fill) {
+    Overrides overrides;
+    fill(overrides);
+    return error_of([&] { Read("[train]\nsteps = 1\n").apply(overrides); });
+  };
+  const auto of_set = [&](std::vector<std::string> texts) {
+    return error([&](Overrides& o) { o.set = std::move(texts); });
+  };
+  EXPECT_EQ(of_set({"train.steps=2", "train.steps=3"}),
+            "command line: train.steps is given twice: 2 (--set train.steps) and 3 (--set train.steps) (give it once)");
+  EXPECT_EQ(of_set({"model.units=split", "model . units = 'root'"}),
+            R"(command line: model.units is given twice: "split" (--set model.units) and "root" (--set model . units) )"
+            "(give it once)");
+  EXPECT_EQ(of_set({"strategy.options.acme.depth=2", "strategy.options.acme.depth=3"}),
+            "command line: strategy.options.acme.depth is given twice: 2 (--set strategy.options.acme.depth) and 3 "
+            "(--set strategy.options.acme.depth) (give it once)");
+  EXPECT_EQ(error([](Overrides& o) { o.set = {"train.steps=2"}, o.steps = 4; }),
+            "command line: train.steps is given twice: 2 (--set train.steps) and 4 (--steps) (give it once)");
+  EXPECT_EQ(error([](Overrides& o) { o.set = {"mesh.ranks=2"}, o.ranks = 4; }),
+            "command line: mesh.ranks is given twice: 2 (--set mesh.ranks) and 4 (--ranks) (give it once)");
+  EXPECT_EQ(
+      error([](Overrides& o) { o.set = {"strategy.plugin=a"}, o.strategy = "b"; }),
+      R"(command line: strategy.plugin is given twice: "a" (--set strategy.plugin) and "b" (--strategy) (give it )"
+      "once)");
+  EXPECT_EQ(error([](Overrides& o) {
+              o.set = {"data.path=/a"}, o.keys = {{"--data", "data.path", "/b"}};
+            }),
+            R"(command line: data.path is given twice: "/a" (--set data.path) and "/b" (--data) (give it once))");
+  // A table as a whole, too: it takes back what it leaves out, and what was given before it.
+  EXPECT_EQ(of_set({"optimizer.schedule.warmup_steps=3", "optimizer.schedule={ name = \"cosine\" }"}),
+            "command line: optimizer.schedule.warmup_steps is given twice: 3 (--set optimizer.schedule.warmup_steps) "
+            "and 0 (--set optimizer.schedule) (give it once)");
+  EXPECT_EQ(of_set({"optimizer.schedule={ name = \"cosine\" }", "optimizer.schedule.name=constant"}),
+            R"(command line: optimizer.schedule.name is given twice: "cosine" (--set optimizer.schedule) and )"
+            R"("constant" (--set optimizer.schedule.name) (give it once))");
+  EXPECT_EQ(of_set({"strategy.options.acme.depth=2", "strategy.options.acme={}"}),
+            "command line: strategy.options.acme.depth is given twice: 2 (--set strategy.options.acme.depth) and "
+            "nothing (--set strategy.options.acme) (give it once)");
+  EXPECT_EQ(error([](Overrides& o) {
+              o.set = {"train.steps=2",
+                       "train.steps = 2",
+                       "data.cache=2 GiB",
+                       "data.cache=2147483648",
+                       "optimizer.schedule={ name = \"cosine\" }",
+                       "optimizer.schedule.warmup_steps=3",
+                       "optimizer.lr=1",
+                       "optimizer.lr=1.0"};
+              o.steps = 2;
+            }),
+            "no error");
+}
+
+TEST(Units, OneFieldTwice) {
+  const auto error = [](auto&& fill) {
+    Overrides overrides;
+    fill(overrides);
+    return error_of([&] { Read("").apply(overrides); });
+  };
+  EXPECT_EQ(error([](Overrides& o) {
+              o.units = {"h.3:after_forward=keep", "h.3:reshard_after_forward=2"};
+            }),
+            "command line: after_forward of h.3 is given twice: keep (--unit h.3:after_forward) and 2 (--unit "
+            "h.3:reshard_after_forward) (give it once)");
+  EXPECT_EQ(
+      error([](Overrides& o) {
+        o.units = {"h.3:reduce=each", "h.3:reduce=last"};
+      }),
+      "command line: reduce of h.3 is given twice: each (--unit h.3:reduce) and last (--unit h.3:reduce) (give it "
+      "once)");
+  EXPECT_EQ(error([](Overrides& o) {
+              o.units = {"h.3:after_backward=free", "h.3:after_backward=keep"};
+            }),
+            "command line: after_backward of h.3 is given twice: free (--unit h.3:after_backward) and keep (--unit "
+            "h.3:after_backward) (give it once)");
+  EXPECT_EQ(error([](Overrides& o) {
+              o.units = {"h.3:prefetch_forward=1", "h.3:prefetch_forward=2"};
+            }),
+            "command line: prefetch_forward of h.3 is given twice: 1 (--unit h.3:prefetch_forward) and 2 (--unit "
+            "h.3:prefetch_forward) (give it once)");
+  EXPECT_EQ(error([](Overrides& o) {
+              o.units = {"h.3:prefetch_backward=1", "h.3:prefetch_backward=2"};
+            }),
+            "command line: prefetch_backward of h.3 is given twice: 1 (--unit h.3:prefetch_backward) and 2 (--unit "
+            "h.3:prefetch_backward) (give it once)");
+  EXPECT_EQ(error([](Overrides& o) { o.units = {"*:after_forward=keep"}, o.reshard_after_forward = ""; }),
+            "command line: after_forward of * is given twice: free (--reshard-after-forward) and keep (--unit "
+            "*:after_forward) (give it once)");
+  EXPECT_EQ(error([](Overrides& o) {
+              o.units = {"h.3:reduce=last", "h.3:reduce=last", "h.*:reduce=each", "h.3:after_forward=keep"};
+              o.no_reshard_after_forward = true;
+            }),
+            "no error");
 }
 
 TEST(Options, Errors) {

@@ -189,6 +189,23 @@ INSTANTIATE_TEST_SUITE_P(
              "call it)"},
         Case{"[[strategy.variant]]\nname = \"a\"\nplugin = \"b\"\n[[strategy.variant]]\nname = \"a\"\nplugin = \"c\"\n",
              R"(job.toml:4:1: two variants have the name "a" (the other one is at job.toml:1:1))"},
+        Case{"[[strategy.variant]]\nname = \"\"\nplugin = \"b\"\n",
+             "job.toml:2:1: strategy.variant.name must not be empty"},
+        Case{"[mesh]\n[[strategy.variant]]\nname = \"a,b\"\nplugin = \"b\"\n",
+             "job.toml:2:1: the variant's name \"a,b\" holds a comma, which separates the names of --strategies "
+             "(name it with letters, digits, \"_\", \"-\" and \".\")"},
+        Case{"[mesh]\n[[strategy.variant]]\nname = \"a b\"\nplugin = \"b\"\n",
+             "job.toml:2:1: the variant's name \"a b\" holds a blank or a control character "
+             "(name it with letters, digits, \"_\", \"-\" and \".\")"},
+        Case{"[mesh]\n[[strategy.variant]]\nname = \"a/b\"\nplugin = \"b\"\n",
+             "job.toml:2:1: the variant's name \"a/b\" reads as the path of a file "
+             "(name it with letters, digits, \"_\", \"-\" and \".\")"},
+        Case{"[mesh]\n[[strategy.variant]]\nname = \"b.so\"\nplugin = \"b\"\n",
+             "job.toml:2:1: the variant's name \"b.so\" reads as the path of a file "
+             "(name it with letters, digits, \"_\", \"-\" and \".\")"},
+        Case{"[mesh]\n[[strategy.variant]]\nname = \"-b\"\nplugin = \"b\"\n",
+             "job.toml:2:1: the variant's name \"-b\" reads as an option of the command line "
+             "(name it with letters, digits, \"_\", \"-\" and \".\")"},
         Case{"[[strategy.variant]]\nname = \"a\"\noption = {}\n",
              R"(job.toml:3:1: unknown key "option" in [[strategy.variant]] (did you mean "options"?))"},
         Case{"[[strategy.variant]]\nname = \"a\"\noptions = 3\n",

@@ -91,7 +91,7 @@ void draw(Draw& draw, Job& job, Network& network) {
   for (int64_t n = draw.integer(0, 2); n > 0; --n) job.strategy.options[draw.word()] = draw.options();
   for (int64_t n = draw.integer(0, 3); n > 0; --n) job.strategy.units.push_back(draw.unit());
   for (int64_t n = draw.integer(0, 2); n > 0; --n)
-    job.strategy.variants.push_back({"v" + std::to_string(n) + draw.text(), "acme", draw.options(), ""});
+    job.strategy.variants.push_back({"v-" + std::to_string(n) + ".x", "acme", draw.options(), ""});
   for (int64_t n = draw.integer(0, 2), step = 0; n > 0; --n)
     job.strategy.switches.push_back({step += draw.integer(1, 9), "acme", draw.options(), ""});
   job.mesh = {static_cast<int>(draw.integer(0, 9)),

@@ -89,7 +89,7 @@ class ProgramTest : public testing::Test {
       }
       if (rank.first()) result.report = runtime.report();
       runtime.evaluate([&] { result.validation[mine] = trainer->evaluate(runtime); });
-      runtime.evaluate([&] { result.samples[mine] = trainer->sample(runtime); });
+      runtime.evaluate([&] { result.samples[mine] = trainer->sample(runtime, [] { return false; }); });
     });
     return result;
   }
@@ -123,6 +123,9 @@ TEST_F(ProgramTest, GoesFromAFileOfParametersToPytorchsLosses) {
     // With a file of tokens there is no text to validate on or to continue.
     EXPECT_EQ(result.validation[0], std::nullopt);
     EXPECT_EQ(result.samples[0], "");
+    EXPECT_EQ(program_->facts().back().first, "initial parameters");
+    EXPECT_EQ(program_->facts().end()[-2],
+              std::make_pair(std::string("validation"), std::string("none, and no sample, with --tokens")));
     // What the example says it keeps is what it keeps, to the byte.
     EXPECT_EQ(result.report.measured.bytes, result.report.predicted.bytes);
   }
@@ -217,6 +220,38 @@ TEST_F(ProgramTest, RefusesTokensAndTextTogether) {
   } catch (const reshard::Error& error) {
     EXPECT_EQ(std::string(error.what()),
               "command line: --tokens and --data are both given, and a run reads one of them (leave one out)");
+  }
+}
+
+TEST_F(ProgramTest, SaysThatTokensAreNotValidatedOn) {
+  open(
+      "[train]\nsteps = 20\nglobal_batch = 48\nevaluate_every = 5\n[model]\nlayers = 2\nwidth = 64\nheads = 4\n"
+      "sequence = 32\n",
+      {{"--tokens", std::string(RESHARD_SOURCE_DIR) + "/tests/golden/gpt/tied/tokens.safetensors"}});
+  EXPECT_EQ(program_->facts().back(),
+            std::make_pair(std::string("validation"), "none, and no sample, with --tokens: train.evaluate_every = 5 (" +
+                                                          (folder_ / "job.toml").string() + ":4:1) is ignored"));
+}
+
+// A sample is as long as the job says, and ends where it is told to, on every rank.
+TEST_F(ProgramTest, SamplesAsManyTokensAsItIsGiven) {
+  write("text.txt", std::string(500, 'x') + std::string(500, 'y'));
+  for (const int tokens : {0, 1, 7, 1000000000}) {
+    const reshard::Model model =
+        open(strategy("zero3") +
+             fmt::format("[mesh]\nranks = 2\n[train]\nglobal_batch = 2\n[model]\nlayers = 1\nwidth = "
+                         "8\nheads = 1\nsequence = 8\n[data]\npath = \"text.txt\"\n[sample]\ntokens = {}\n",
+                         tokens));
+    std::vector<std::string> samples(2);
+    reshard::launch(job_, [&](reshard::Rank& rank) {
+      reshard::Runtime runtime(job_, model, rank);
+      const auto trainer = program_->trainer(job_, runtime);
+      trainer->fill(runtime);
+      const auto stop = [asked = 0]() mutable { return asked++ == 20; };
+      runtime.evaluate([&] { samples[static_cast<std::size_t>(rank.index())] = trainer->sample(runtime, stop); });
+    });
+    EXPECT_EQ(samples[0].size(), tokens == 0 ? 0U : 8U + std::min(tokens, 20));
+    EXPECT_EQ(samples[1], samples[0]);
   }
 }
 

@@ -138,7 +138,7 @@ TEST(SmallProgramsAlone, TakeTheDefaultStrategyAndRefuseWhatTheyDoNotKnow) {
     EXPECT_EQ(run(program, "").lines, run(program, "--strategy zero3").lines);
     const Ran unknown = run(program, "--strategy zero4");
     EXPECT_EQ(unknown.status, 2);
-    EXPECT_TRUE(unknown.has(program + ": ") && unknown.has("there is no strategy \"zero4\"")) << unknown.lines.at(0);
+    EXPECT_TRUE(unknown.has(program + ": --strategy: there is no strategy \"zero4\"")) << unknown.lines.at(0);
     const Ran misused = run(program, "zero2");
     EXPECT_EQ(misused.status, 2);
     EXPECT_EQ(misused.lines, Cells{"usage: " + program + " [--strategy NAME]"});

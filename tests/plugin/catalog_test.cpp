@@ -94,6 +94,20 @@ TEST_F(CatalogTest, WhatIsNotFoundListsThePathsTried) {
                 " ([plugins].path) and " + folder_.path("b/zero9.so") + " (installed) (did you mean \"zero3\"?)");
 }
 
+// What is said is what would be typed: relative in the working directory, whole elsewhere.
+TEST_F(CatalogTest, WhatIsSaidOfAPathCanBeTyped) {
+  const std::string here = std::filesystem::current_path().string();
+  EXPECT_EQ(short_path(here + "/a/zero9.so"), "a/zero9.so");
+  EXPECT_EQ(short_path(here + "s/a/zero9.so"), here + "s/a/zero9.so");
+  EXPECT_EQ(error_text([&] {
+              find("zero9", {{here + "/none", "beside the program"}}, "--strategy");
+            }),
+            "plugin: --strategy: there is no strategy \"zero9\"; tried none/zero9.so (beside the program) (name its "
+            "folder in [plugins].path or RESHARD_PLUGIN_PATH, or give the path of the file)");
+  EXPECT_EQ(error_text([&] { find("./none/../none/mine.so", {}, "--strategy"); }),
+            "plugin: --strategy: there is no strategy none/mine.so (check the path)");
+}
+
 TEST_F(CatalogTest, ListingSaysWhyAndRunsNothing) {
   folder_.write("a/zero3.so", read_bytes(shipped("zero3")));
   folder_.write("a/aborts.so", read_bytes(broken("aborts")));

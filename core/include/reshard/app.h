@@ -38,9 +38,11 @@ class Trainer {
   }
 
   // A sample of what the model has learnt, shown after training. Every rank takes part (inside runtime.evaluate); the
-  // first rank's text is printed. Empty: none.
-  virtual std::string sample(Runtime& runtime) {
-    (void)runtime;
+  // first rank's text is printed. Empty: none. One that takes longer than a moment asks stop() between two passes, on
+  // every rank as often [collective]: true, on all ranks at once, when a signal asks the run to end. Then it returns
+  // what it has.
+  virtual std::string sample(Runtime& runtime, const std::function<bool()>& stop) {
+    (void)runtime, (void)stop;
     return "";
   }
 };
