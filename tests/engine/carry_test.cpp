@@ -185,7 +185,7 @@ TEST(Carry, WhatIsCarriedIsCountedUntilItIsUsedOrDropped) {
 TEST(Carry, AStrategyIsNotSwitchedMeanwhile) {
   toy::for_each_way({1, 2}, [](const toy::Way& way) {
     toy::run(toy::job(way), toy::tree(), [&](Runtime& runtime) {
-      const auto change = [&] { runtime.switch_strategy({toy::plugin("replicate"), {}, "test"}); };
+      const auto change = [&] { runtime.switch_strategy({toy::plugin("zero3"), {}, "test"}); };
       carry(runtime, 1);
       EXPECT_EQ(toy::error_of(change),
                 "a strategy is not switched while gradients are carried over to the next update (update first, or drop "
