@@ -82,7 +82,7 @@ Core::Core(const Job& job, const Model& model, Rank& rank, std::unique_ptr<Optim
   check_budget(job_, planned);
   compare_plans(planned);
   executor_ = std::make_unique<Executor>(model_, model::Mesh(planned.plan.ranks, planned.plan.shards), rank_.index(),
-                                         precision(job_), states, pool_, *stream_, groups_);
+                                         precision(job_, model_), states, pool_, *stream_, groups_);
   for (int u = 0; u < model_.unit_count(); ++u) {
     uses_.push_back({&model_.spec({u}), &executor_->at(u), {}});
     uses_.back().open.reserve(8);  // a use inside another one of the same unit is rare

@@ -60,7 +60,7 @@ Executor::Executor(const Model& model, const model::Mesh& mesh, int rank, const 
     const UnitSpec& spec = model_.spec({u});
     UnitMemory& unit = at(u);
     unit.layout = model::Layout(spec, mesh_.shards());
-    unit.dtype = schedule::computed_dtype(spec, precision_);
+    unit.dtype = schedule::computed_dtype(model_, u, precision_);
     unit.fragments = unit.layout.fragments(mesh_.shard_of(rank_));
     unit.shard = zeroed(pool_, unit.layout.shard_elements() * bytes_of(Dtype::fp32), MemoryCategory::sharded_parameters);
     for (int s = 0; s < (unit.trained_elements() > 0 ? state_tensors : 0); ++s)

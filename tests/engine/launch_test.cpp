@@ -297,5 +297,27 @@ TEST(Launch, AGroupThatChangesNothingIsAnError) {
   EXPECT_EQ(group_error({"*", {}, 0.0, "job.toml:9:1"}), "no error");
 }
 
+// Wherever a plan is made, before any kernel asks for a format that is not there.
+TEST(Launch, AFormatThatTheProgramDoesNotComputeInIsRefusedWhereTheJobAsksForIt) {
+  Model model = two_units();
+  const auto error_in = [&](const Job& job) { return error_of(job, [&](Rank& rank) { Runtime(job, model, rank); }); };
+  Job all = toy::job(1, "zero3"), one = all;
+  all.precision.param_dtype = "bf16";
+  all.places["precision.param_dtype"] = {"job.toml:12:15", false};
+  UnitOverride entry{.match = model.name({1}), .where = "job.toml:20:1"};
+  entry.param_dtype = {Dtype::bf16, "job.toml:22:1"};
+  one.strategy.units = {entry};
+  for (const Job& job : {all, one}) EXPECT_EQ(error_in(job), "no error");
+  model.compute_only_in(Dtype::fp32);
+  EXPECT_EQ(error_in(all), "job.toml:12:15: precision.param_dtype = \"bf16\", and this program computes in fp32 alone (use "
+                           "\"fp32\")");
+  EXPECT_EQ(error_in(one), "job.toml:22:1: param_dtype = \"bf16\" of unit \"" + model.name({1}) +
+                               "\", and this program computes in fp32 alone (use \"fp32\")");
+  entry.match = "*";
+  entry.param_dtype = {Dtype::fp32, "job.toml:22:1"};
+  all.strategy.units = {entry};
+  EXPECT_EQ(error_in(all), "no error") << "what is asked for everywhere and taken back everywhere";
+}
+
 }  // namespace
 }  // namespace reshard
