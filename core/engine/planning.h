@@ -55,8 +55,8 @@ void check_mesh(const Job& job);
 // [strategy.options.NAME] of a strategy that is neither installed nor named in the job.
 void check_names(const Job& job);
 
-// Throws Error(config) at the entry's own place for an [[optimizer.group]] that fits no parameter of the model, or that
-// sets nothing.
+// Throws Error(config) at the entry's own place for an [[optimizer.group]] that fits no parameter of the model, or none
+// that is updated, or that sets nothing.
 void check_groups(const Job& job, const Model& model);
 
 // job.strategy's own choice: plugin and options, at the place where the job names it.
