@@ -237,6 +237,7 @@ void Core::optimize(const StepInfo& info) {
     const float* gradient = executor_->reduced_gradient(u);
     if (gradient == nullptr) continue;  // the unit took no part in this step
     const std::vector<float*>& states = state_pointers_[static_cast<std::size_t>(u)];
+    float* values = unit.shard.write();
     float* at_fragment[kMostStates];
     for (const model::Fragment& part : unit.fragments) {
       const Parameter& parameter = parameters[static_cast<std::size_t>(part.parameter)];
@@ -249,7 +250,7 @@ void Core::optimize(const StepInfo& info) {
       fragment.group = parameter_groups_[static_cast<std::size_t>(fragment.parameter)];
       fragment.offset = part.offset;
       fragment.length = part.length;
-      fragment.values = unit.shard.as<float>() + part.shard_offset;
+      fragment.values = values + part.shard_offset;
       fragment.gradient = gradient + part.shard_offset;
       fragment.state = {at_fragment, states.size()};
       optimizer_->update(fragment, info);
