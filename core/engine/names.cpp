@@ -73,10 +73,11 @@ void check_trained(const Job::Group& group, const Model& model) {
       if (idle == nullptr || !parameter.same_as.empty()) idle = &parameter;
     }
   const bool tied = !idle->same_as.empty();
-  throw Error(ErrorCode::config,
-              fmt::format("[[optimizer.group]] match = \"{}\" fits no parameter that is updated: \"{}\" is {}", group.match,
-                          idle->name, tied ? fmt::format("another name for \"{}\"", idle->same_as) : "frozen"),
-              group.where, tied ? fmt::format("match \"{}\"", idle->same_as) : "leave the entry out");
+  throw Error(
+      ErrorCode::config,
+      fmt::format("[[optimizer.group]] match = \"{}\" fits no parameter that is updated: \"{}\" is {}", group.match,
+                  idle->name, tied ? fmt::format("another name for \"{}\"", idle->same_as) : "frozen"),
+      group.where, tied ? fmt::format("match \"{}\"", idle->same_as) : "leave the entry out");
 }
 
 }  // namespace

@@ -121,11 +121,12 @@ void price_kept(const Job& job, const Model& model, int optimizer_states, Planne
 void check_dtypes(const Model& model, const Plan& plan) {
   for (const UnitPlan& unit : plan.units)
     if (unit.owns_parameters && model.only_dtype() && unit.dtype != *model.only_dtype())
-      throw Error(ErrorCode::config,
-                  fmt::format("{} = \"{}\"{}, and this program computes in {} alone",
-                              unit.own_dtype ? "param_dtype" : "precision.param_dtype", name(unit.dtype),
-                              unit.own_dtype ? fmt::format(" of unit \"{}\"", unit.name) : "", name(*model.only_dtype())),
-                  who(unit.dtype_origin), fmt::format("use \"{}\"", name(*model.only_dtype())));
+      throw Error(
+          ErrorCode::config,
+          fmt::format("{} = \"{}\"{}, and this program computes in {} alone",
+                      unit.own_dtype ? "param_dtype" : "precision.param_dtype", name(unit.dtype),
+                      unit.own_dtype ? fmt::format(" of unit \"{}\"", unit.name) : "", name(*model.only_dtype())),
+          who(unit.dtype_origin), fmt::format("use \"{}\"", name(*model.only_dtype())));
 }
 
 OptionValues merged_options(const Job& job, const std::string& strategy, const StrategyChoice& choice) {
@@ -175,7 +176,8 @@ schedule::BytesByCategory resident_bytes(const Job& job, const Model& model, int
     bytes[static_cast<std::size_t>(MemoryCategory::optimizer_state)] += trained * optimizer_states;
     widest = std::max(widest, trained);
   }
-  if (dtype_of(job.precision.reduce_dtype) != Dtype::fp32) bytes[static_cast<std::size_t>(MemoryCategory::reduce_buffers)] = widest;
+  if (dtype_of(job.precision.reduce_dtype) != Dtype::fp32)
+    bytes[static_cast<std::size_t>(MemoryCategory::reduce_buffers)] = widest;
   bytes[static_cast<std::size_t>(MemoryCategory::activations)] = model.held_bytes();
   return bytes;
 }

@@ -103,8 +103,8 @@ TEST(Agreement, AFailureAfterTheUpdateOrTheCarryLeavesTheStepDone) {
   });
 }
 
-// The last rank gives up outside of a step, once or more before it begins anything: the others' step fails once, and all
-// go on with the step of the same number.
+// The last rank gives up outside of a step, once or more before it begins anything: the others' step fails once, and
+// all go on with the step of the same number.
 TEST(Agreement, AbandoningOutsideOfAStepIsToldOnceUntilAllHaveMetAgain) {
   toy::for_each_way({2, 3}, [](const toy::Way& way) {
     const auto train = [&](int times, bool in_step) {
@@ -130,7 +130,8 @@ TEST(Agreement, AbandoningOutsideOfAStepIsToldOnceUntilAllHaveMetAgain) {
     };
     const toy::Values expected = train(0, false);
     for (const int times : {1, 3})
-      for (const bool in_step : {false, true}) EXPECT_EQ(train(times, in_step), expected) << way.text() << ", " << times;
+      for (const bool in_step : {false, true})
+        EXPECT_EQ(train(times, in_step), expected) << way.text() << ", " << times;
   });
 }
 

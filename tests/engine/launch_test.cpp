@@ -299,7 +299,9 @@ TEST(Launch, AGroupThatChangesNothingIsAnError) {
 
 TEST(Launch, AGroupThatFitsNothingThatIsUpdatedIsAnError) {
   Model model({.name = "root",
-               .parameters = {{"embed", {64}}, {.name = "head", .shape = {64}, .same_as = "embed"}, {"base.w", {9}, true, 1.0, false},
+               .parameters = {{"embed", {64}},
+                              {.name = "head", .shape = {64}, .same_as = "embed"},
+                              {"base.w", {9}, true, 1.0, false},
                               {"base.b", {9}, true, 1.0, false}}});
   Job job = toy::job(1, "zero3");
   const auto group_error = [&](const std::string& match) {
@@ -328,8 +330,9 @@ TEST(Launch, AFormatThatTheProgramDoesNotComputeInIsRefusedWhereTheJobAsksForIt)
   one.strategy.units = {entry};
   for (const Job& job : {all, one}) EXPECT_EQ(error_in(job), "no error");
   model.compute_only_in(Dtype::fp32);
-  EXPECT_EQ(error_in(all), "job.toml:12:15: precision.param_dtype = \"bf16\", and this program computes in fp32 alone (use "
-                           "\"fp32\")");
+  EXPECT_EQ(error_in(all),
+            "job.toml:12:15: precision.param_dtype = \"bf16\", and this program computes in fp32 alone (use "
+            "\"fp32\")");
   EXPECT_EQ(error_in(one), "job.toml:22:1: param_dtype = \"bf16\" of unit \"" + model.name({1}) +
                                "\", and this program computes in fp32 alone (use \"fp32\")");
   entry.match = "*";
@@ -342,7 +345,8 @@ TEST(Launch, AStrategyThatCannotServeTheJobIsNamedWhereTheJobNamesIt) {
   Job job = toy::job(1, "byte_budget");
   job.places["strategy.plugin"] = {"job.toml:3:10", false};
   EXPECT_EQ(error_of(job, [&](Rank& rank) { Runtime(job, two_units(), rank); }),
-            "job.toml:3:10: strategy byte_budget cannot serve this job: memory.budget is not set, and it keeps units as far as "
+            "job.toml:3:10: strategy byte_budget cannot serve this job: memory.budget is not set, and it keeps units "
+            "as far as "
             "that budget goes; set it, as in [memory] budget = \"2 GiB\"");
 }
 

@@ -68,7 +68,8 @@ TEST(Runtime, FillAndReadGiveTheSameValuesAtEveryRankCount) {
 }
 
 // `same`: the strategies that reduce at the same points as zero3 whatever the number of micro-batches.
-void expect_the_bits_of_zero3(std::initializer_list<int> ranks, int microbatches, const std::function<bool(const std::string&)>& same) {
+void expect_the_bits_of_zero3(std::initializer_list<int> ranks, int microbatches,
+                              const std::function<bool(const std::string&)>& same) {
   const Model model = blocks();
   std::map<std::pair<int, bool>, toy::Values> expected;
   toy::for_each_way(ranks, [&](const toy::Way& way) {

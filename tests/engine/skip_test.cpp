@@ -191,9 +191,10 @@ TEST(Skip, InStagesTheFirstBadLossEndsTheRunBeforeTheUpdate) {
             throw;
           }
         });
-        EXPECT_EQ(text, fmt::format("the loss is nan on rank {} at step 0 (lower [optimizer] lr, set clip_norm, or look "
-                                    "at the data of that step)",
-                                    way.ranks - 1));
+        EXPECT_EQ(text,
+                  fmt::format("the loss is nan on rank {} at step 0 (lower [optimizer] lr, set clip_norm, or look "
+                              "at the data of that step)",
+                              way.ranks - 1));
       }
       EXPECT_EQ(runtime.steps_done(), 0) << way.text();
       EXPECT_EQ(toy::read_all(runtime), before) << way.text();
@@ -220,9 +221,8 @@ TEST(Skip, ALossIsGivenToTheUpdateOnAllRanksOrOnNoneAndElseToTheStepsEnd) {
         }
       });
     };
-    errors[static_cast<std::size_t>(runtime.rank().index())] = end([&](double norm) {
-      runtime.rank().index() == 1 ? runtime.update(norm) : runtime.update(norm, 1.0);
-    });
+    errors[static_cast<std::size_t>(runtime.rank().index())] =
+        end([&](double norm) { runtime.rank().index() == 1 ? runtime.update(norm) : runtime.update(norm, 1.0); });
     EXPECT_EQ(end([&](double norm) {
                 runtime.update(norm);
                 runtime.end_step();

@@ -125,7 +125,8 @@ TEST(Views, AUsersWordOnAUnitsFormatIsWhatItIsComputedIn) {
     for (const char* all : {"fp32", "bf16"}) {
       Job job = toy::job(way);
       job.precision.param_dtype = all;
-      for (const auto& [match, dtype] : {std::pair{"h.0.x", Dtype::fp32}, std::pair{"h.1", Dtype::bf16}, std::pair{"root", Dtype::fp32}}) {
+      for (const auto& [match, dtype] :
+           {std::pair{"h.0.x", Dtype::fp32}, std::pair{"h.1", Dtype::bf16}, std::pair{"root", Dtype::fp32}}) {
         job.strategy.units.push_back({.match = match, .where = "test"});
         job.strategy.units.back().param_dtype = {dtype, "test"};
       }
@@ -140,7 +141,8 @@ TEST(Views, AUsersWordOnAUnitsFormatIsWhatItIsComputedIn) {
         EXPECT_EQ(report.traffic.reduce.bytes, report.traffic_declared.reduce.bytes) << way.text() << " in " << all;
         for (int u = 0; u < model.unit_count(); ++u)
           runtime.evaluate([&] {
-            runtime.forward({u}, [&](const View& view) { EXPECT_EQ(view.dtype(), expected[u]) << way.text() << ", " << u; });
+            runtime.forward({u},
+                            [&](const View& view) { EXPECT_EQ(view.dtype(), expected[u]) << way.text() << ", " << u; });
           });
       });
     }

@@ -91,7 +91,9 @@ TEST_P(SmallPrograms, RecomputeGathersNothingWhereTheUnitIsWholeAndOnceWhereItIs
   const std::string gathers = frees() ? "320" : keeps_two() ? "280" : replicates() ? "0" : "80";
   for (const Cells& cells : {kept, own, pairs}) EXPECT_EQ(cells[3], gathers);
   EXPECT_EQ(own[4], "0");
-  EXPECT_EQ(pairs[4], frees() ? "80" : keeps_two() ? "60" : "0");  // the first of each pair; backward had the second gathered ahead
+  EXPECT_EQ(pairs[4], frees()       ? "80"
+                      : keeps_two() ? "60"
+                                    : "0");  // the first of each pair; backward had the second gathered ahead
   for (const Cells& cells : {own, pairs}) EXPECT_EQ(cells[5], kept[5]);
 }
 
