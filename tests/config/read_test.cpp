@@ -37,7 +37,6 @@ after_backward = "keep"
 reduce = "last"
 prefetch_backward = 8
 param_dtype = "bf16"
-
 [[strategy.variant]]
 name = "deep"
 plugin = "sub/own.so"
