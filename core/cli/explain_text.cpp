@@ -75,6 +75,9 @@ std::vector<Voice> voices_of(const Plan& plan) {
               fmt::format("backward_order = {}", value_text(plan.backward_order)), kWholePlan);
   for (std::size_t u = 0; u < plan.units.size(); ++u) {
     if (!plan.units[u].owns_parameters) continue;
+    if (plan.units[u].own_dtype)
+      add_value(voice_of(voices, plan.units[u].dtype_origin),
+                fmt::format("param_dtype = {}", name(plan.units[u].dtype)), static_cast<int>(u));
     for (int f = 0; f < kFields; ++f) {
       const auto field = static_cast<Field>(f);
       add_value(voice_of(voices, plan.units[u].origin(field)), value_of(plan.units[u], field), static_cast<int>(u));

@@ -26,6 +26,8 @@ Json value_json(const Decision& decision, Field field) {
 Json unit_json(const UnitPlan& unit, const engine::UnitBytes& bytes) {
   Json json{{"name", unit.name}, {"bytes", bytes.whole}, {"shard_bytes", bytes.shard}, {"saved_bytes", bytes.saved}};
   json["dtype"] = name(bytes.dtype);
+  json["param_dtype"] = origin_json(unit.dtype_origin);
+  json["param_dtype"]["value"] = name(unit.dtype);
   json["owns_parameters"] = unit.owns_parameters;
   for (int f = 0; f < kFields; ++f) {
     const auto field = static_cast<Field>(f);
@@ -66,6 +68,7 @@ Json override_json(const UnitOverride& entry) {
   if (entry.reduce) json["reduce"] = value_text(entry.reduce->value);
   if (entry.prefetch_forward) json["prefetch_forward"] = entry.prefetch_forward->value;
   if (entry.prefetch_backward) json["prefetch_backward"] = entry.prefetch_backward->value;
+  if (entry.param_dtype) json["param_dtype"] = name(entry.param_dtype->value);
   return json;
 }
 

@@ -76,7 +76,7 @@ void set_after_forward(UnitOverride& entry, const std::string& key, const Option
 
 const std::vector<std::string>& unit_keys() {
   static const std::vector<std::string> keys{"match",  "after_forward",    "reshard_after_forward", "after_backward",
-                                             "reduce", "prefetch_forward", "prefetch_backward"};
+                                             "reduce", "prefetch_forward", "prefetch_backward",     "param_dtype"};
   return keys;
 }
 
@@ -94,6 +94,9 @@ void set_unit_key(UnitOverride& entry, const std::string& key, const OptionValue
     entry.reduce = {each ? Reduce::each : Reduce::last, value.where};
   } else if (key == "prefetch_forward") {
     entry.prefetch_forward = {integer_between(key, value, 0, kMaxPrefetch), value.where};
+  } else if (key == "param_dtype") {
+    const bool narrow = word_of(key, value, {"fp32", "bf16"}) == "bf16";
+    entry.param_dtype = {narrow ? Dtype::bf16 : Dtype::fp32, value.where};
   } else {
     RESHARD_CHECK(key == "prefetch_backward", "the key is one of unit_keys()");
     entry.prefetch_backward = {integer_between(key, value, 0, kMaxPrefetch), value.where};

@@ -72,6 +72,7 @@ std::vector<UnitOverride> flattened(const std::vector<UnitOverride>& units) {
       if (later.reduce) entry.reduce.reset();
       if (later.prefetch_forward) entry.prefetch_forward.reset();
       if (later.prefetch_backward) entry.prefetch_backward.reset();
+      if (later.param_dtype) entry.param_dtype.reset();
     }
     out.push_back(std::move(entry));
   }
@@ -90,6 +91,7 @@ std::string unit_text(const UnitOverride& entry) {
   if (entry.reduce) text += fmt::format("reduce = {}\n", quoted_text(value_text(entry.reduce->value)));
   if (entry.prefetch_forward) text += fmt::format("prefetch_forward = {}\n", entry.prefetch_forward->value);
   if (entry.prefetch_backward) text += fmt::format("prefetch_backward = {}\n", entry.prefetch_backward->value);
+  if (entry.param_dtype) text += fmt::format("param_dtype = {}\n", quoted_text(name(entry.param_dtype->value)));
   return text;
 }
 

@@ -83,7 +83,7 @@ Core::Core(const Job& job, const Model& model, Rank& rank, std::unique_ptr<Optim
   check_budget(job_, planned);
   compare_plans(planned);
   executor_ = std::make_unique<Executor>(model_, model::Mesh(planned.plan.ranks, planned.plan.shards), rank_.index(),
-                                         precision(job_), states, pool_, *stream_, groups_);
+                                         precision(job_, model_), states, pool_, *stream_, groups_);
   for (int u = 0; u < model_.unit_count(); ++u) {
     uses_.push_back({&model_.spec({u}), &executor_->at(u), {}});
     uses_.back().open.reserve(8);  // a use inside another one of the same unit is rare
@@ -227,9 +227,10 @@ void Core::fill(const Fill& fill) {
     hook(Hook::release);  // what an evaluation left whole would be stale
     for (int u = 0; u < executor_->unit_count(); ++u) {
       UnitMemory& unit = executor_->at(u);
+      float* values = unit.shard.write();
       for (const model::Fragment& fragment : unit.fragments)
         fill(model_.spec({u}).parameters[static_cast<std::size_t>(fragment.parameter)].name, fragment.offset,
-             std::span(unit.shard.as<float>() + fragment.shard_offset, static_cast<std::size_t>(fragment.length)));
+             std::span(values + fragment.shard_offset, static_cast<std::size_t>(fragment.length)));
     }
   });
 }
@@ -262,7 +263,7 @@ void Core::look_and_write(Unit unit, const std::function<void(const Values&)>& l
   memory::Block copy;
   if (memory.layout.shards() == 1) {
     copy = pool_.allocate(bytes, MemoryCategory::whole_parameters);
-    if (bytes > 0) std::memcpy(copy.data(), memory.shard.data(), static_cast<std::size_t>(bytes));
+    if (bytes > 0) std::memcpy(copy.data(), memory.shard.values(), static_cast<std::size_t>(bytes));
   }
   Values values;
   values.use_ = &use;
@@ -302,9 +303,9 @@ uint64_t Core::fingerprint(int unit, const float* values) const {
 
 void Core::write_back(int unit, const float* values) {
   UnitMemory& memory = executor_->at(unit);
+  float* shard = memory.shard.write();
   for (const model::Fragment& part : memory.fragments)
-    std::copy_n(values + memory.layout.offset(part.parameter) + part.offset, part.length,
-                memory.shard.as<float>() + part.shard_offset);
+    std::copy_n(values + memory.layout.offset(part.parameter) + part.offset, part.length, shard + part.shard_offset);
 }
 
 }  // namespace reshard::engine

@@ -38,10 +38,18 @@ struct NormPart {
   double largest = 0;
 };
 
-// How a rank would end its step: what all must agree on, and what only a carry adds.
+// What each rank tells the others once per step.
+struct Told {
+  double loss_sum = 0;
+  int64_t stop = 0;
+};
+
+// How a rank would end its step: what all must agree on, what it tells where it does so here, and what only a carry adds.
 struct Ending {
   int64_t how = 0;  // a schedule::Hook
   double norm = 0;
+  int64_t tells = 0;  // 1: `told` counts
+  Told told;
   NormPart part;
 };
 
@@ -69,10 +77,10 @@ class Core {
   void reduce();
   double gradient_norm();  // throws for a norm that is not finite where the first skipped step ends the run
   void finish(double loss_sum);  // norm, agreement, then the update or the skip that all ranks agreed on
-  void update(double norm);
+  void update(double norm, std::optional<double> loss_sum);
   void skip();
-  void carry();
-  StepResult end_step(double loss_sum);
+  void carry(std::optional<double> loss_sum);
+  StepResult end_step(std::optional<double> loss_sum);
   void begin_evaluation();
   void end_evaluation();
 
@@ -104,9 +112,14 @@ class Core {
   void compare_plans(const PlannedStrategy& planned);
   NormPart measure_own_gradient();
   double norm_of(std::span<const NormPart> parts) const;
+  std::string norm_text(double norm) const;
   double measure_gradient();
+  Told told(double loss_sum) const;
   std::string agree(double loss_sum);
-  std::vector<Ending> agree_to_end(schedule::Hook how, double norm, const NormPart& part = {});
+  std::string hear(std::span<const Told> all);
+  std::vector<Ending> agree_to_end(schedule::Hook how, double norm, std::optional<double> loss_sum,
+                                   const NormPart& part = {});
+  std::string why_not(const std::vector<Ending>& all, double norm);
   void drop_gradients();
   void check_skips(const std::string& why);
   void apply_update(double norm);

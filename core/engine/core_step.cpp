@@ -100,8 +100,12 @@ double Core::measure_gradient() {
 double Core::gradient_norm() {
   const double norm = measure_gradient();
   if (!std::isfinite(norm) && job_.train.stop_after_skipped == 1)
-    check_skips(fmt::format("the gradient norm is {} at step {}", number_text(norm), steps_));
+    check_skips(norm_text(norm));
   return norm;
+}
+
+std::string Core::norm_text(double norm) const {
+  return fmt::format("the gradient norm is {} at step {}", number_text(norm), steps_);
 }
 
 // One more step would be skipped: ends the run where that is one too many.
@@ -114,15 +118,18 @@ void Core::check_skips(const std::string& why) {
   throw Error(ErrorCode::numeric, why + before, "", "lower [optimizer] lr, set clip_norm, or look at the data of that step");
 }
 
+Told Core::told(double loss_sum) const {
+  return {loss_sum, stop_.load(std::memory_order_relaxed) ? 1 : 0};
+}
+
 // Exchanges losses and stop requests. Says which loss is not finite, if one is; the same on every rank.
 std::string Core::agree(double loss_sum) {
-  struct Mine {
-    double loss_sum = 0;
-    int64_t stop = 0;
-  };
-  const Mine mine{loss_sum, stop_.load(std::memory_order_relaxed) ? 1 : 0};
-  std::vector<Mine> all(static_cast<std::size_t>(rank_.count()));
-  rank_.communicator().exchange(mine, std::span<Mine>(all), kNoUnit);
+  std::vector<Told> all(static_cast<std::size_t>(rank_.count()));
+  rank_.communicator().exchange(told(loss_sum), std::span<Told>(all), kNoUnit);
+  return hear(all);
+}
+
+std::string Core::hear(std::span<const Told> all) {
   double sum = 0;
   std::string why;
   for (std::size_t r = 0; r < all.size(); ++r) {
@@ -140,8 +147,7 @@ void Core::finish(double loss_sum) {
   const double norm = measure_gradient();
   executor_->meet_replicas();
   std::string why = agree(loss_sum);
-  if (why.empty() && !std::isfinite(norm))
-    why = fmt::format("the gradient norm is {} at step {}", number_text(norm), steps_);
+  if (why.empty() && !std::isfinite(norm)) why = norm_text(norm);
   step_.gradient_norm = norm;
   if (why.empty()) return apply_update(norm);
   check_skips(why);
@@ -150,9 +156,10 @@ void Core::finish(double loss_sum) {
 
 // For a program that drives the stages itself: nobody changes a parameter before everybody has come here, to end the
 // step in the same way and by the same norm. The last thing that can fail at one rank because of another.
-std::vector<Ending> Core::agree_to_end(Hook how, double norm, const NormPart& part) {
+std::vector<Ending> Core::agree_to_end(Hook how, double norm, std::optional<double> loss_sum, const NormPart& part) {
   executor_->meet();
-  const Ending mine{static_cast<int64_t>(how), std::isnan(norm) ? std::nan("") : norm, part};
+  Ending mine{static_cast<int64_t>(how), std::isnan(norm) ? std::nan("") : norm, loss_sum ? 1 : 0, {}, part};
+  if (loss_sum) mine.told = told(*loss_sum);
   std::vector<Ending> all(static_cast<std::size_t>(rank_.count()));
   rank_.communicator().exchange(mine, std::span<Ending>(all), kNoUnit);
   for (std::size_t r = 1; r < all.size(); ++r) {
@@ -166,22 +173,39 @@ std::vector<Ending> Core::agree_to_end(Hook how, double norm, const NormPart& pa
                   fmt::format("rank {} updates by the gradient norm {} in step {}, rank 0 by {}", r,
                               number_text(all[r].norm), steps_, number_text(all[0].norm)),
                   "", "give update() what gradient_norm() returned, or the same number on every rank");
+    if (all[r].tells != all[0].tells)
+      throw Error(ErrorCode::model,
+                  fmt::format("rank {} gives {} its loss in step {}, rank {} does not", all[r].tells != 0 ? r : 0,
+                              name(how), steps_, all[r].tells != 0 ? 0 : r),
+                  "", "give it on every rank or on none");
   }
   return all;
 }
 
-void Core::update(double norm) {
+// Why all ranks skip this step, if they do.
+std::string Core::why_not(const std::vector<Ending>& all, double norm) {
+  std::string why;
+  if (all[0].tells != 0) {
+    std::vector<Told> told;
+    for (const Ending& each : all) told.push_back(each.told);
+    why = hear(told);
+  }
+  if (why.empty() && !std::isfinite(norm)) why = norm_text(norm);
+  return why;
+}
+
+void Core::update(double norm, std::optional<double> loss_sum) {
   reduce();
-  agree_to_end(Hook::update, norm);
+  const std::string why = why_not(agree_to_end(Hook::update, norm, loss_sum), norm);
   step_.gradient_norm = norm;
-  if (std::isfinite(norm)) return apply_update(norm);
-  check_skips(fmt::format("the gradient norm is {} at step {}", number_text(norm), steps_));
+  if (why.empty()) return apply_update(norm);
+  check_skips(why);
   drop_gradients();
 }
 
 void Core::skip() {
   reduce();
-  agree_to_end(Hook::skip, 0);
+  agree_to_end(Hook::skip, 0, {});
   drop_gradients();
 }
 
@@ -193,16 +217,17 @@ void Core::drop_gradients() {
 }
 
 // A gradient that is not finite is not carried on: no later step would get rid of it.
-void Core::carry() {
+void Core::carry(std::optional<double> loss_sum) {
   reduce();
   std::vector<NormPart> parts;  // of this rank's shard group; what it gives is the same in every one
-  const std::vector<Ending> all = agree_to_end(Hook::carry, 0, measure_own_gradient());
+  const std::vector<Ending> all = agree_to_end(Hook::carry, 0, loss_sum, measure_own_gradient());
   for (const int rank : executor_->mesh().shard_group(rank_.index()))
     parts.push_back(all[static_cast<std::size_t>(rank)].part);
   const double norm = norm_of(parts);
+  const std::string why = why_not(all, norm);
   step_.gradient_norm = norm;
-  if (std::isfinite(norm)) return hook(Hook::carry);
-  check_skips(fmt::format("the gradient norm is {} at step {}", number_text(norm), steps_));
+  if (why.empty()) return hook(Hook::carry);
+  check_skips(why);
   drop_gradients();
 }
 
@@ -237,6 +262,7 @@ void Core::optimize(const StepInfo& info) {
     const float* gradient = executor_->reduced_gradient(u);
     if (gradient == nullptr) continue;  // the unit took no part in this step
     const std::vector<float*>& states = state_pointers_[static_cast<std::size_t>(u)];
+    float* values = unit.shard.write();
     float* at_fragment[kMostStates];
     for (const model::Fragment& part : unit.fragments) {
       const Parameter& parameter = parameters[static_cast<std::size_t>(part.parameter)];
@@ -249,7 +275,7 @@ void Core::optimize(const StepInfo& info) {
       fragment.group = parameter_groups_[static_cast<std::size_t>(fragment.parameter)];
       fragment.offset = part.offset;
       fragment.length = part.length;
-      fragment.values = unit.shard.as<float>() + part.shard_offset;
+      fragment.values = values + part.shard_offset;
       fragment.gradient = gradient + part.shard_offset;
       fragment.state = {at_fragment, states.size()};
       optimizer_->update(fragment, info);
@@ -257,9 +283,12 @@ void Core::optimize(const StepInfo& info) {
   }
 }
 
-StepResult Core::end_step(double loss_sum) {
+StepResult Core::end_step(std::optional<double> loss_sum) {
   if (!agreed_) {  // the program's stages have updated or skipped before the losses are known
-    const std::string why = agree(loss_sum);
+    if (!loss_sum)
+      throw Error(ErrorCode::model, fmt::format("step {} ends without its loss", steps_), "",
+                  "give the sum of this rank's losses to update() or to end_step()");
+    const std::string why = agree(*loss_sum);
     if (!why.empty() && !step_.skipped && job_.train.stop_after_skipped == 1) check_skips(why);
   }
   hook(Hook::end_step);

@@ -30,7 +30,7 @@ void gather_sections(comm::Communicator& group, const UnitMemory& unit, int plac
                      const comm::Tag& tag) {
   for (const model::Section& section : unit.layout.sections()) {
     if (section.shard_elements == 0) continue;
-    const float* shard = unit.shard.as<float>() + section.shard_offset;
+    const float* shard = unit.shard.values() + section.shard_offset;
     const void* mine = shard;
     if (dtype != Dtype::fp32) {
       std::byte* own = bytes_at(whole, section.whole_offset + place * section.shard_elements, dtype);
@@ -60,9 +60,10 @@ Executor::Executor(const Model& model, const model::Mesh& mesh, int rank, const 
     const UnitSpec& spec = model_.spec({u});
     UnitMemory& unit = at(u);
     unit.layout = model::Layout(spec, mesh_.shards());
-    unit.dtype = schedule::computed_dtype(spec, precision_);
+    unit.dtype = schedule::computed_dtype(model_, u, precision_);
     unit.fragments = unit.layout.fragments(mesh_.shard_of(rank_));
-    unit.shard = zeroed(pool_, unit.layout.shard_elements() * bytes_of(Dtype::fp32), MemoryCategory::sharded_parameters);
+    unit.shard = Shard(
+        zeroed(pool_, unit.layout.shard_elements() * bytes_of(Dtype::fp32), MemoryCategory::sharded_parameters));
     for (int s = 0; s < (unit.trained_elements() > 0 ? state_tensors : 0); ++s)
       unit.states.push_back(
           zeroed(pool_, unit.trained_elements() * bytes_of(Dtype::fp32), MemoryCategory::optimizer_state));
@@ -103,16 +104,24 @@ Dtype Executor::dtype(int unit, UnitBuffer buffer) const {
   return precision_.reduce;
 }
 
+// Whatever forgets to free copies when it writes shards is caught here, before anybody reads old values.
+void* Executor::current(int unit, UnitBuffer copy) {
+  UnitMemory& memory = at(unit);
+  RESHARD_CHECK(!memory.block(copy) || memory.version(copy) == memory.shard.version(),
+                "a copy of a unit is of its shard as it is now");
+  return memory.block(copy).data();
+}
+
 void* Executor::whole(int unit) {
   UnitMemory& memory = at(unit);
   const bool shard = mesh_.shards() == 1 && memory.dtype == Dtype::fp32;
-  return shard ? memory.shard.data() : memory.block(UnitBuffer::whole).data();
+  return shard ? const_cast<float*>(memory.shard.values()) : current(unit, UnitBuffer::whole);
 }
 
 float* Executor::master(int unit) {
   UnitMemory& memory = at(unit);
-  if (mesh_.shards() == 1) return memory.shard.as<float>();
-  return memory.block(memory.dtype == Dtype::fp32 ? UnitBuffer::whole : UnitBuffer::master).as<float>();
+  if (mesh_.shards() == 1) return const_cast<float*>(memory.shard.values());
+  return static_cast<float*>(current(unit, memory.dtype == Dtype::fp32 ? UnitBuffer::whole : UnitBuffer::master));
 }
 
 const float* Executor::reduced_gradient(int unit) {
@@ -129,7 +138,8 @@ void Executor::run(const Op& op) {
     case OpKind::gather: op.from_partial ? gather_from_partial(op) : gather(op); break;
     case OpKind::cast: {
       UnitMemory& unit = at(op.unit);
-      device::convert(unit.shard.as<float>(), unit.block(UnitBuffer::whole).as<Bf16>(),
+      unit.version(UnitBuffer::whole) = unit.shard.version();
+      device::convert(unit.shard.values(), unit.block(UnitBuffer::whole).as<Bf16>(),
                       static_cast<std::size_t>(unit.layout.shard_elements()));
       break;
     }
@@ -198,6 +208,7 @@ void Executor::gather(const Op& op) {
   const int place = mesh_.shard_of(rank_);
   const comm::Tag tagged = tag(op.unit);
   meter_.count(Transfer::gather, op.bytes);
+  unit->version(master ? UnitBuffer::master : UnitBuffer::whole) = unit->shard.version();
   launch(Transfer::gather, [=] { gather_sections(*group, *unit, place, target, gathered, tagged); });
   unit->gathered = stream_.record();
 }
@@ -209,8 +220,9 @@ void Executor::gather_from_partial(const Op& op) {
   for (const auto& [k, partial_group] : partial_groups_)
     if (k == op.ranks) group = partial_group;
   RESHARD_CHECK(group != nullptr && group->size() == op.ranks, "the communicators of partial copies are made before");
-  void* partial = unit->block(UnitBuffer::partial).data();
+  void* partial = current(op.unit, UnitBuffer::partial);
   void* whole = unit->block(UnitBuffer::whole).data();
+  unit->version(UnitBuffer::whole) = unit->version(UnitBuffer::partial);
   const int64_t part = mesh_.shards() / op.ranks;  // shards in a slice
   const comm::Tag tagged = tag(op.unit);
   meter_.count(Transfer::gather, op.bytes);
@@ -232,6 +244,7 @@ void Executor::shrink(const Op& op) {
   const int place = mesh_.shard_of(rank_) % op.ranks;
   void* partial = unit.block(UnitBuffer::partial).data();
   void* whole = unit.block(UnitBuffer::whole).data();
+  unit.version(UnitBuffer::partial) = unit.version(UnitBuffer::whole);
   for (const model::Section& section : unit.layout.sections()) {
     const int64_t slice = section.shard_elements * part;
     device::copy_bytes(bytes_at(partial, section.shard_offset * part, unit.dtype),

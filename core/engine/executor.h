@@ -27,18 +27,38 @@
 
 namespace reshard::engine {
 
+// A unit's parameters on this rank, in fp32. Every taking of them to write is another version, so that a copy of an
+// earlier one is known to be stale.
+class Shard {
+ public:
+  explicit Shard(memory::Block block = {}) : block_(std::move(block)) {}
+  const float* values() const { return block_.as<float>(); }
+  float* write() { return replace().as<float>(); }
+  memory::Block& replace() {
+    ++version_;
+    return block_;
+  }
+  uint64_t version() const { return version_; }
+
+ private:
+  memory::Block block_;
+  uint64_t version_ = 0;
+};
+
 // A unit on this rank. Its address does not change.
 struct UnitMemory {
   model::Layout layout{std::span<const int64_t>{}, 1};
   Dtype dtype = Dtype::fp32;               // of whole and partial copies and of the gradient
   std::vector<model::Fragment> fragments;  // of this rank's shard
-  memory::Block shard;                     // parameters, fp32
+  Shard shard;
   std::vector<memory::Block> states;       // one per state tensor, fp32, each as long as the shard's trainable section
   std::array<memory::Block, schedule::kUnitBuffers> blocks;
+  std::array<uint64_t, schedule::kUnitBuffers> versions{};  // of the shard that whole, master and partial are copies of
   device::Event gathered, reduced;
   Transfer reducing = Transfer::reduce;  // what `reduced` waits for
 
   memory::Block& block(schedule::UnitBuffer buffer) { return blocks[static_cast<std::size_t>(buffer)]; }
+  uint64_t& version(schedule::UnitBuffer copy) { return versions[static_cast<std::size_t>(copy)]; }
   int64_t trained_elements() const { return layout.trainable().shard_elements; }  // of this rank's shard
 };
 
@@ -68,9 +88,10 @@ class Executor {
   // REQUIRES: the stream is drained.
   void give_back();
 
-  // The unit's parameters where kernels read them, in the unit's dtype. REQUIRES: whole.
+  // The unit's parameters where kernels read them, in the unit's dtype. REQUIRES: whole, and a copy of the shard as it is
+  // now.
   void* whole(int unit);
-  // The same in fp32, between before_read and after_read.
+  // The same in fp32, between before_read and after_read; to write only where it is a copy.
   float* master(int unit);
   void* gradient(int unit) { return at(unit).block(schedule::UnitBuffer::gradient).data(); }  // null: there is none
 
@@ -91,6 +112,7 @@ class Executor {
   int64_t relay(const model::Mesh& mesh);
 
  private:
+  void* current(int unit, schedule::UnitBuffer copy);
   void gather(const schedule::Op& op);
   void gather_from_partial(const schedule::Op& op);
   void shrink(const schedule::Op& op);

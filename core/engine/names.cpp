@@ -70,6 +70,27 @@ void check_names(const Job& job) {
     if (!known.contains(name)) fail_options(job, name, known);
 }
 
+namespace {
+
+// The optimizer comes to no frozen parameter, and to a tied one by its other name.
+void check_trained(const Job::Group& group, const Model& model) {
+  const Parameter* idle = nullptr;
+  for (const UnitSpec& spec : model.units())
+    for (const Parameter& parameter : spec.parameters) {
+      if (!base::glob_match(group.match, parameter.name)) continue;
+      if (parameter.trainable && parameter.same_as.empty()) return;
+      if (idle == nullptr || !parameter.same_as.empty()) idle = &parameter;
+    }
+  const bool tied = !idle->same_as.empty();
+  throw Error(
+      ErrorCode::config,
+      fmt::format("[[optimizer.group]] match = \"{}\" fits no parameter that is updated: \"{}\" is {}", group.match,
+                  idle->name, tied ? fmt::format("another name for \"{}\"", idle->same_as) : "frozen"),
+      group.where, tied ? fmt::format("match \"{}\"", idle->same_as) : "leave the entry out");
+}
+
+}  // namespace
+
 void check_groups(const Job& job, const Model& model) {
   if (job.optimizer.groups.empty()) return;
   std::vector<std::string> names;
@@ -81,7 +102,10 @@ void check_groups(const Job& job, const Model& model) {
                   fmt::format("[[optimizer.group]] match = \"{}\" sets neither lr_scale nor weight_decay", group.match),
                   group.where, "set one of them, or leave the entry out");
     const auto fits = [&group](const std::string& name) { return base::glob_match(group.match, name); };
-    if (std::any_of(names.begin(), names.end(), fits)) continue;
+    if (std::any_of(names.begin(), names.end(), fits)) {
+      check_trained(group, model);
+      continue;
+    }
     const std::string near = base::nearest(group.match, names);
     throw Error(ErrorCode::config, fmt::format("[[optimizer.group]] match = \"{}\" fits no parameter", group.match),
                 group.where,

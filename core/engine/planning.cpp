@@ -18,8 +18,12 @@
 namespace reshard::engine {
 namespace {
 
-int64_t whole_bytes(const Job& job, const UnitSpec& spec, int shards) {
-  return model::Layout(spec, shards).whole_elements() * bytes_of(schedule::computed_dtype(spec, precision(job)));
+int64_t whole_bytes(const UnitSpec& spec, Dtype dtype, int shards) {
+  return model::Layout(spec, shards).whole_elements() * bytes_of(dtype);
+}
+
+Dtype dtype_of(const std::string& text) {
+  return text == "bf16" ? Dtype::bf16 : Dtype::fp32;
 }
 
 Problem make_problem(const Job& job, const Model& model) {
@@ -35,14 +39,16 @@ Problem make_problem(const Job& job, const Model& model) {
   problem.microbatches = job.train.microbatches;
   problem.budget_bytes = job.memory.budget;
   problem.seed = job.train.seed;
+  const schedule::Precision computed = precision(job, model);
   for (int u = 0; u < model.unit_count(); ++u) {
     const UnitSpec& spec = model.spec({u});
     ProblemUnit unit;
     unit.name = spec.name;
     unit.parent = u == 0 ? -1 : model.parent({u}).index;
     unit.root = u == 0;
-    const int64_t element = bytes_of(schedule::computed_dtype(spec, precision(job)));
-    unit.bytes = whole_bytes(job, spec, problem.ranks);
+    const Dtype dtype = schedule::computed_dtype(model, u, computed);
+    const int64_t element = bytes_of(dtype);
+    unit.bytes = whole_bytes(spec, dtype, problem.ranks);
     for (const Parameter& p : spec.parameters)
       if (p.trainable && p.same_as.empty()) unit.trainable_bytes += p.elements() * element;
     unit.gradient_bytes = model::Layout(spec, problem.ranks).trainable().shard_elements * problem.ranks * element;
@@ -72,9 +78,12 @@ std::optional<BackwardOrder> backward_order(const Job& job) {
 }
 
 UserWord user_word(const Job& job) {
+  const char* key = "precision.param_dtype";
+  std::optional<Dtype> all = dtype_of(job.precision.param_dtype);
+  if (all == Dtype::fp32 && !job.places.contains(key)) all.reset();
   return {job.strategy.units, given(job, job.strategy.shard_over, "strategy.shard_over"),
           given(job, job.strategy.all_reduce, "strategy.all_reduce"),
-          given(job, backward_order(job), "strategy.backward_order")};
+          given(job, backward_order(job), "strategy.backward_order"), given(job, all, key)};
 }
 
 schedule::Totals drive(const Job& job, const Model& model, const Plan& plan, int optimizer_states) {
@@ -130,6 +139,18 @@ void price_kept(const Job& job, const Model& model, int optimizer_states, Planne
   }
 }
 
+// Before a kernel asks for a format that its unit does not have.
+void check_dtypes(const Model& model, const Plan& plan) {
+  for (const UnitPlan& unit : plan.units)
+    if (unit.owns_parameters && model.only_dtype() && unit.dtype != *model.only_dtype())
+      throw Error(
+          ErrorCode::config,
+          fmt::format("{} = \"{}\"{}, and this program computes in {} alone",
+                      unit.own_dtype ? "param_dtype" : "precision.param_dtype", name(unit.dtype),
+                      unit.own_dtype ? fmt::format(" of unit \"{}\"", unit.name) : "", name(*model.only_dtype())),
+          who(unit.dtype_origin), fmt::format("use \"{}\"", name(*model.only_dtype())));
+}
+
 OptionValues merged_options(const Job& job, const std::string& strategy, const StrategyChoice& choice) {
   OptionValues options;
   if (const auto found = job.strategy.options.find(strategy); found != job.strategy.options.end())
@@ -158,9 +179,12 @@ int optimizer_states(const Job& job) {
   return 0;
 }
 
-schedule::Precision precision(const Job& job) {
-  const auto dtype = [](const std::string& text) { return text == "bf16" ? Dtype::bf16 : Dtype::fp32; };
-  return {dtype(job.precision.param_dtype), dtype(job.precision.reduce_dtype)};
+schedule::Precision precision(const Job& job, const Model& model) {
+  schedule::Precision precision{dtype_of(job.precision.param_dtype), dtype_of(job.precision.reduce_dtype), {}};
+  const UserWord user = user_word(job);
+  for (int u = 0; u < model.unit_count(); ++u)
+    precision.resolved.push_back(resolve_dtype(model, u, user).dtype);
+  return precision;
 }
 
 schedule::BytesByCategory resident_bytes(const Job& job, const Model& model, int shards, int optimizer_states) {
@@ -174,14 +198,15 @@ schedule::BytesByCategory resident_bytes(const Job& job, const Model& model, int
     bytes[static_cast<std::size_t>(MemoryCategory::optimizer_state)] += trained * optimizer_states;
     widest = std::max(widest, trained);
   }
-  if (precision(job).reduce != Dtype::fp32) bytes[static_cast<std::size_t>(MemoryCategory::reduce_buffers)] = widest;
+  if (dtype_of(job.precision.reduce_dtype) != Dtype::fp32)
+    bytes[static_cast<std::size_t>(MemoryCategory::reduce_buffers)] = widest;
   bytes[static_cast<std::size_t>(MemoryCategory::activations)] = model.held_bytes();
   return bytes;
 }
 
 schedule::Step make_step(const Job& job, const Model& model, const Plan& plan) {
   schedule::Step step = schedule::step_of(model, {.shards = plan.shards, .replicas = plan.replicas()},
-                                          job.train.microbatches, precision(job));
+                                          job.train.microbatches, precision(job, model));
   step.all_reduce = plan.all_reduce;
   step.backward_order = plan.backward_order;
   step.overlap = job.mesh.overlap;
@@ -229,12 +254,13 @@ PlannedStrategy plan_strategy(const Job& job, const Model& model, const Strategy
     return drive(job, model, resolve(model, problem.ranks, planned.name, answers, user), optimizer_states).peak_bytes();
   };
   planned.plan = resolve(model, problem.ranks, planned.name, instance.decide(problem), user);
+  check_dtypes(model, planned.plan);
   predict(job, model, planned.plan, optimizer_states, planned.traffic, planned.peak);
   for (const UnitSpec& spec : model.units()) {
     const model::Layout layout(spec, planned.plan.shards);
-    planned.units.push_back({whole_bytes(job, spec, planned.plan.shards),
-                             layout.shard_elements() * bytes_of(Dtype::fp32), spec.saved_bytes,
-                             schedule::computed_dtype(spec, precision(job))});
+    const Dtype dtype = planned.plan.units[planned.units.size()].dtype;
+    planned.units.push_back({whole_bytes(spec, dtype, planned.plan.shards),
+                             layout.shard_elements() * bytes_of(Dtype::fp32), spec.saved_bytes, dtype});
   }
   price_kept(job, model, optimizer_states, planned);
   return planned;

@@ -65,15 +65,16 @@ void check_mesh(const Job& job);
 // job. No plugin is loaded for that: whether a variant's options are its plugin's own is seen when the variant is used.
 void check_names(const Job& job);
 
-// Throws Error(config) at the entry's own place for an [[optimizer.group]] that fits no parameter of the model, or that
-// sets nothing.
+// Throws Error(config) at the entry's own place for an [[optimizer.group]] that fits no parameter of the model, or none
+// that is updated, or that sets nothing.
 void check_groups(const Job& job, const Model& model);
 
 // job.strategy's own choice: plugin and options, at the place where the job names it.
 StrategyChoice chosen_strategy(const Job& job);
 
 // Finds and loads the plugin (of the variant, where `choice` names one), asks it, resolves the user's overrides and
-// predicts. Checks the job's groups against the model, but not the budget. Throws Error (config, plugin, plan).
+// predicts. Checks the job's groups against the model, but not the budget. Throws Error (config, plugin, plan):
+// config for a number format that the program does not compute in, too.
 // `optimizer_states`: state tensors per parameter of the optimizer that will run.
 PlannedStrategy plan_strategy(const Job& job, const Model& model, const StrategyChoice& choice, int optimizer_states);
 
@@ -83,8 +84,8 @@ int optimizer_states(const Job& job);
 // Throws Error(budget) naming the largest contributors when [memory] budget is set and the predicted peak is above it.
 void check_budget(const Job& job, const PlannedStrategy& planned);
 
-// The job's [precision].
-schedule::Precision precision(const Job& job);
+// What units are computed in and gradients are added in: the job's [precision], the program's words, the user's entries.
+schedule::Precision precision(const Job& job, const Model& model);
 
 // What a runtime holds all the time: shards, optimizer state, the buffer that widens reduced gradients, and what the
 // program declares to hold.

@@ -19,7 +19,7 @@ int64_t Executor::relay(const model::Mesh& mesh) {
   for (int u = 0; u < unit_count(); ++u) {
     UnitMemory& unit = at(u);
     const model::Layout to(model_.spec({u}), mesh.shards());
-    received += relay_tensor(unit.shard, unit, to, mesh, MemoryCategory::sharded_parameters, tag(u));
+    received += relay_tensor(unit.shard.replace(), unit, to, mesh, MemoryCategory::sharded_parameters, tag(u));
     for (memory::Block& state : unit.states)
       received += relay_tensor(state, unit, to, mesh, MemoryCategory::optimizer_state, tag(u));
     unit.layout = to;

@@ -203,7 +203,10 @@ void Runtime::skip() {
   core_->skip();
 }
 void Runtime::carry() {
-  core_->carry();
+  core_->carry({});
+}
+void Runtime::carry(double loss_sum) {
+  core_->carry(loss_sum);
 }
 void Runtime::zero_gradients() {
   core_->zero_gradients();
@@ -218,7 +221,13 @@ double Runtime::gradient_norm() {
   return core_->gradient_norm();
 }
 void Runtime::update(double gradient_norm) {
-  core_->update(gradient_norm);
+  core_->update(gradient_norm, {});
+}
+void Runtime::update(double gradient_norm, double loss_sum) {
+  core_->update(gradient_norm, loss_sum);
+}
+StepResult Runtime::end_step() {
+  return core_->end_step({});
 }
 StepResult Runtime::end_step(double loss_sum) {
   return core_->end_step(loss_sum);

@@ -40,14 +40,15 @@ const reshard_strategy& descriptor(const Library& library) {
 }
 
 // An error of create or decide as the user sees it. `values`: what the user gave, for the place of a blamed option.
-Error blame(const Library& library, const OptionValues& values, const char* function, int32_t status,
-            const Failure& failure) {
+// `where`: the place that names the strategy.
+Error blame(const Library& library, const OptionValues& values, const std::string& where, const char* function,
+            int32_t status, const Failure& failure) {
   const std::string& name = library.file().name;
   if (status == RESHARD_BAD_OPTION && !failure.key().empty())
     return {ErrorCode::config, fmt::format("strategy.options.{}.{}: {}", name, failure.key(), failure.reason()),
             place_of(values, failure.key())};
   if (status == RESHARD_BAD_PROBLEM)
-    return {ErrorCode::plan, fmt::format("strategy {} cannot serve this job: {}", name, failure.reason())};
+    return {ErrorCode::plan, fmt::format("strategy {} cannot serve this job: {}", name, failure.reason()), where};
   return {ErrorCode::plugin, failure.text(function, status), library.where()};
 }
 
@@ -68,9 +69,11 @@ struct Strategy::Loaded {
 };
 
 struct StrategyInstance::Running {
-  Running(std::shared_ptr<const Strategy::Loaded> of, OptionValues given, std::vector<OptionSetting> set)
+  Running(std::shared_ptr<const Strategy::Loaded> of, OptionValues given, std::string place,
+          std::vector<OptionSetting> set)
       : loaded(std::move(of)),
         values(std::move(given)),
+        where(std::move(place)),
         settings(std::move(set)),
         host(loaded->library.file().name, loaded->log) {}
   ~Running() {
@@ -93,7 +96,7 @@ struct StrategyInstance::Running {
     if (status != RESHARD_OK) {
       if (made != nullptr && loaded->log)
         loaded->log(LogLevel::warn, library.file().name, "create failed and left an instance; it is not used");
-      throw blame(library, values, "create", status, failure);
+      throw blame(library, values, where, "create", status, failure);
     }
     if (made == nullptr)
       throw Error(ErrorCode::plugin, "create made no instance and reported no failure", library.where());
@@ -102,6 +105,7 @@ struct StrategyInstance::Running {
 
   const std::shared_ptr<const Strategy::Loaded> loaded;
   const OptionValues values;
+  const std::string where;  // the place that names the strategy
   const std::vector<OptionSetting> settings;  // one per option of the table, in its order
   std::vector<std::pair<std::string, std::string>> texts;
   Host host;
@@ -146,7 +150,7 @@ const StrategyInfo& Strategy::info() const {
 
 StrategyInstance Strategy::create(const OptionValues& options, const std::string& where) const {
   std::vector<OptionSetting> settings = check_options(loaded_->info.name, loaded_->options, options, where);
-  auto running = std::make_unique<StrategyInstance::Running>(loaded_, options, std::move(settings));
+  auto running = std::make_unique<StrategyInstance::Running>(loaded_, options, where, std::move(settings));
   for (std::size_t i = 0; i < running->settings.size(); ++i)
     running->texts.emplace_back(loaded_->options[i].name, toml_text(running->settings[i]));
   running->create();
@@ -168,7 +172,7 @@ Answers StrategyInstance::decide(const Problem& problem) {
   });
   sink.rethrow();
   if (!sink.refused().empty()) throw Error(ErrorCode::plugin, sink.refused(), loaded.library.where());
-  if (status != RESHARD_OK) throw blame(loaded.library, running_->values, "decide", status, failure);
+  if (status != RESHARD_OK) throw blame(loaded.library, running_->values, running_->where, "decide", status, failure);
   return sink.take();
 }
 

@@ -58,8 +58,8 @@ class Strategy {
   const StrategyInfo& info() const;
 
   // Checks `options` (what stands under [strategy.options.NAME]) against the strategy's table, fills in defaults and
-  // makes an instance. Throws Error(config) at the option's place, or Error(plugin). `where`: the place to blame for a
-  // required option that is absent.
+  // makes an instance. Throws Error(config) at the option's place, or Error(plugin). `where`: the place that names the
+  // strategy, to blame for a required option that is absent and for a problem that it cannot serve.
   StrategyInstance create(const OptionValues& options, const std::string& where = {}) const;
 
  private:

@@ -66,7 +66,7 @@ Step step_of(const Model& model, const MeshSize& mesh, int microbatches, const P
   for (int u = 0; u < model.unit_count(); ++u) {
     const UnitSpec& spec = model.spec({u});
     const model::Layout layout(spec, mesh.shards);
-    const Dtype computed = computed_dtype(spec, precision);
+    const Dtype computed = computed_dtype(model, u, precision);
     const int64_t trained = layout.trainable().shard_elements;
     // What lies inside a unit that may be unused is unused with it.
     const bool inside = u > 0 && step.units[static_cast<std::size_t>(model.parent({u}).index)].may_be_unused;

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <span>
+#include <vector>
 
 #include "reshard/dtype.h"
 #include "reshard/model.h"
@@ -20,11 +21,13 @@ struct MeshSize {
 // What parameters are gathered and computed in where their unit does not say, and what gradients are added in.
 struct Precision {
   Dtype param = Dtype::fp32, reduce = Dtype::fp32;
+  std::vector<Dtype> resolved{};  // by unit, where a user's word may stand over the program's; empty: there is none
 };
 
 // What a unit is gathered and computed in.
-inline Dtype computed_dtype(const UnitSpec& unit, const Precision& precision) {
-  return unit.param_dtype.value_or(precision.param);
+inline Dtype computed_dtype(const Model& model, int unit, const Precision& precision) {
+  if (!precision.resolved.empty()) return precision.resolved[static_cast<std::size_t>(unit)];
+  return model.spec({unit}).param_dtype.value_or(precision.param);
 }
 
 // The scheduler's input for a model: every unit's bytes and the declared order, with the core's default decisions.

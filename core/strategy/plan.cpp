@@ -9,6 +9,7 @@ std::string who(const Origin& origin) {
   switch (origin.by) {
     case Origin::By::core_default: return "core default";
     case Origin::By::plugin: return "plugin " + origin.where;
+    case Origin::By::program: return "the program";
     case Origin::By::job:
     case Origin::By::command_line: return origin.where;
   }

@@ -9,19 +9,20 @@
 #include <vector>
 
 #include "reshard/decision.h"
+#include "reshard/dtype.h"
 
 namespace reshard {
 
 // Who decided a value. Weakest first.
 struct Origin {
-  enum class By : uint8_t { core_default, plugin, job, command_line };
+  enum class By : uint8_t { core_default, plugin, program, job, command_line };
   By by = By::core_default;
   std::string where;     // "job.toml:14:1", "--unit h.3:reduce"; the plugin's name; empty for the core's default
   std::string reason;    // the plugin's, or empty
   std::string replaced;  // what the next weaker voice said: `"free" (job.toml:14:1)`; empty: nobody else spoke
 };
 
-// "plugin zero3", "job.toml:14:1", "--unit h.3:reduce", "core default".
+// "plugin zero3", "the program", "job.toml:14:1", "--unit h.3:reduce", "core default".
 std::string who(const Origin& origin);
 
 struct UnitPlan {
@@ -30,6 +31,11 @@ struct UnitPlan {
   Decision decision;
   std::array<Origin, kFields> origins;
   const Origin& origin(Field field) const { return origins[static_cast<std::size_t>(field)]; }
+
+  // What it is gathered and computed in: no strategy's decision. Own: not by [precision], which is for all units.
+  Dtype dtype = Dtype::fp32;
+  Origin dtype_origin;
+  bool own_dtype = false;
 };
 
 struct Plan {

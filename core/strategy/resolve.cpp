@@ -46,9 +46,11 @@ class Voices {
   void plugin(const std::optional<T>& said, const std::string& plugin, const std::string& reason) {
     if (said) take(*said, {Origin::By::plugin, plugin, reason, ""});
   }
+  void program(const std::optional<T>& said) {
+    if (said) take(*said, {Origin::By::program, "", "", beaten()});
+  }
   void user(const Given<T>& said, Origin::By by) {
-    Origin origin{by, said.where, "", ""};
-    if (origin_.by != Origin::By::core_default) origin.replaced = quoted(value_) + " (" + who(origin_) + ")";
+    Origin origin{by, said.where, "", beaten()};
     if (said.replaced) origin.replaced = *said.replaced;
     take(said.value, std::move(origin));
   }
@@ -56,7 +58,11 @@ class Voices {
   const Origin& origin() const { return origin_; }
 
  private:
+  std::string beaten() const {
+    return origin_.by == Origin::By::core_default ? "" : quoted(value_) + " (" + who(origin_) + ")";
+  }
   static std::string quoted(int value) { return std::to_string(value); }
+  static std::string quoted(Dtype value) { return std::string("\"") + name(value) + "\""; }
   template <typename V>
   static std::string quoted(V value) {
     return std::string("\"") + value_text(value) + "\"";
@@ -140,6 +146,9 @@ void add_note(Plan& plan, std::string note) {
 // What a user said and what decides nothing is said to do so: nobody is overridden in silence.
 void add_idle_notes(const UnitPlan& unit, Plan& plan) {
   if (unit.owns_parameters) return;
+  if (unit.own_dtype && said_by_user(unit.dtype_origin))
+    add_note(plan, fmt::format("{}: param_dtype = {} of {} changes nothing: the unit owns no parameters.",
+                               who(unit.dtype_origin), name(unit.dtype), unit.name));
   for (int f = 0; f < kFields; ++f) {
     const auto field = static_cast<Field>(f);
     if (said_by_user(unit.origin(field)))
@@ -164,6 +173,21 @@ void add_notes(const Model& model, Plan& plan) {
 }
 
 }  // namespace
+
+UnitDtype resolve_dtype(const Model& model, int unit, const UserWord& user) {
+  const std::optional<Dtype>& program = model.spec({unit}).param_dtype;
+  const auto said = [&](bool command_line) {
+    return winner(user.units, command_line, model.name({unit}), unit == 0, &UnitOverride::param_dtype);
+  };
+  const Given<Dtype> *job = said(false), *line = said(true);
+  Voices<Dtype> voices(Dtype::fp32);
+  const auto& all = user.param_dtype;
+  if (all) voices.user(*all, all->command_line ? Origin::By::command_line : Origin::By::job);
+  voices.program(program);
+  if (job != nullptr) voices.user(*job, Origin::By::job);
+  if (line != nullptr) voices.user(*line, Origin::By::command_line);
+  return {voices.value(), voices.origin(), program || job != nullptr || line != nullptr};
+}
 
 Plan resolve(const Model& model, int ranks, const std::string& plugin, const Answers& answers, const UserWord& user) {
   check_matches(model, user.units);
@@ -202,6 +226,10 @@ Plan resolve(const Model& model, int ranks, const std::string& plugin, const Ans
                                  said.ranks, value_text(unit.decision.after_forward),
                                  said.ranks == 1 ? "a group of one rank holds the whole unit"
                                                  : "that is the whole shard group"));
+    UnitDtype computed = resolve_dtype(model, u, user);
+    unit.dtype = computed.dtype;
+    unit.dtype_origin = std::move(computed.origin);
+    unit.own_dtype = computed.own;
     plan.units.push_back(std::move(unit));
   }
   add_notes(model, plan);

@@ -23,7 +23,17 @@ struct UserWord {
   std::optional<Given<int>> shard_over{};  // 0 = all ranks
   std::optional<Given<AllReduce>> all_reduce{};
   std::optional<Given<BackwardOrder>> backward_order{};
+  std::optional<Given<Dtype>> param_dtype{};  // [precision] param_dtype, of units that nobody else speaks of
 };
+
+// What a unit is gathered and computed in, and who decided. Weakest first: fp32, [precision], the program's
+// UnitSpec::param_dtype, `[[strategy.unit]]`, command line.
+struct UnitDtype {
+  Dtype dtype = Dtype::fp32;
+  Origin origin;
+  bool own = false;  // not by [precision]
+};
+UnitDtype resolve_dtype(const Model& model, int unit, const UserWord& user);
 
 // `plugin`: the strategy's name, for origins and errors. Throws Error(plan) for a shard_over that does not divide the
 // ranks or a k that does not divide the shard group (it names both and the divisors), and Error(config) for an override

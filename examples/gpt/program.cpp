@@ -132,7 +132,12 @@ reshard::Model Program::model(const Job& job, const reshard::Tables&) {
   setup_.sample_tokens = sample_tokens_;
   setup_.units = declare_units(shape_, units_ == "split" ? Placement::split : Placement::root, setup_.batch);
   const Workspace workspace(shape_, setup_.batch, nullptr);
-  const int64_t numbers = job.precision.param_dtype == "fp32" ? 0 : numbers_scratch_floats(setup_.units.model);
+  const auto& said = job.strategy.units;
+  const bool narrow =
+      job.precision.param_dtype != "fp32" || std::any_of(said.begin(), said.end(), [](const auto& entry) {
+        return entry.param_dtype && entry.param_dtype->value != reshard::Dtype::fp32;
+      });
+  const int64_t numbers = narrow ? numbers_scratch_floats(setup_.units.model) : 0;
   setup_.units.model.hold_bytes((workspace.floats + numbers) * static_cast<int64_t>(sizeof(float)));
 
   facts_ = {{"model", fmt::format("GPT-2, {} layers, width {}, {} heads, {} tokens, {} head", shape_.layers,

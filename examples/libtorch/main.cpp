@@ -38,8 +38,8 @@ class Training {
       loss_sum += loss.item<double>();
     }
     runtime_.reduce();
-    runtime_.update(runtime_.gradient_norm());
-    return runtime_.end_step(loss_sum);
+    runtime_.update(runtime_.gradient_norm(), loss_sum);
+    return runtime_.end_step();
   }
 
   // The part of all digits that is right, over rows that training has not seen. [collective]

@@ -113,6 +113,7 @@ inline reshard::Model declare(const torch::nn::Module& net, const std::string& b
   }
   reshard::Model model(units[0]);
   for (std::size_t u = 1; u < units.size(); ++u) model.add(units[u]);
+  model.compute_only_in(reshard::Dtype::fp32);
   return model;
 }
 
@@ -129,8 +130,7 @@ class Units {
       std::vector<Tensor> parameters;
       for (const auto& parameter : runtime.model().spec({u}).parameters) parameters.push_back(named[parameter.name]);
       UnitStorage& unit = units_.emplace_back(parameters);
-      unit.begins = [this, u] { begin_backward(u); };
-      unit.ends = [this, u] { end_backward(u); };
+      unit.begins = [this, u] { begin_backward(u); }, unit.ends = [this, u] { end_backward(u); };
     }
     for (const auto& [name, tensor] : named.pairs()) torch::autograd::impl::set_name(tensor, name);
     for (int u = 0; auto& module : *net.named_children()[blocks]->as<torch::nn::Sequential>()) {

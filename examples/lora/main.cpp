@@ -64,6 +64,7 @@ static Model network(bool train_base) {
     const Parameter base{.name = unit + ".base", .shape = {kWidth, kWidth}, .trainable = train_base};
     model.add({.name = unit, .parameters = {base, {unit + ".down", {kWidth}}, {unit + ".up", {kWidth}}}});
   }
+  model.compute_only_in(Dtype::fp32);
   return model;
 }
 

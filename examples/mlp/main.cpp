@@ -105,6 +105,7 @@ struct Mlp : Program {
       perceptron.add({.name = unit, .parameters = std::move(both), .saved_bytes = saved});
     }
     perceptron.hold_bytes(mlp.batch * 2 * 4 + 2 * saved);
+    perceptron.compute_only_in(Dtype::fp32);
     return perceptron;
   }
   std::unique_ptr<Trainer> trainer(const Job& job, Runtime& runtime) override {

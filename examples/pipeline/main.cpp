@@ -19,6 +19,7 @@ static void run(const Job& job, Stage& stage, Links& links, int fail_at) {
     const std::string unit = "layer." + std::to_string(l);
     model.add({.name = unit, .parameters = {{unit + ".weight", {kWidth}}}});
   }
+  model.compute_only_in(Dtype::fp32);
   launch(job, [&](Rank& rank) {
     try {
       Runtime runtime(job, model, rank);

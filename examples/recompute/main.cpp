@@ -46,6 +46,7 @@ static Model network(Mode mode) {
                .saved_bytes = (kX + (mode == Mode::keep ? kH : 0)) * 4});
   }
   model.hold_bytes((2 * kX + (mode == Mode::keep ? 0 : 2 * kH)) * 4);  // x[0], dy, and h of two blocks
+  model.compute_only_in(Dtype::fp32);
   return model;
 }
 

@@ -26,6 +26,7 @@ static Parameter output_weight(bool tied) {
 static Model network(bool tied) {
   Model model({.name = "ends", .parameters = {{"embedding.weight", {kTokens, kWidth}}, output_weight(tied)}});
   model.add({.name = "middle", .parameters = {{"middle.weight", {kWidth}}}});
+  model.compute_only_in(Dtype::fp32);
   return model;
 }
 

@@ -93,6 +93,25 @@ TEST(ExplainText, EachValueIsCreditedToWhoDecidedIt) {
             "    h.1 and h.2: reduce = each\n");
 }
 
+// [precision] stands in the title; what a unit has of its own stands with who gave it.
+TEST(ExplainText, AUnitsOwnFormatIsCreditedToo) {
+  Plan plan = planned_strategy(2).plan;
+  plan.units[1].dtype = Dtype::bf16;
+  plan.units[1].dtype_origin = {Origin::By::job, "job.toml:3:1", "", ""};
+  EXPECT_EQ(deciders_text(plan, kPlain).find("param_dtype"), std::string::npos);
+  plan.units[1].own_dtype = plan.units[2].own_dtype = true;
+  plan.units[1].dtype_origin = {Origin::By::job, "job.toml:9:1", "", "\"fp32\" (the program)"};
+  plan.units[2].dtype_origin = {Origin::By::program, "", "", ""};
+  EXPECT_EQ(deciders_text(plan, kPlain).find("who decided\n"
+                                             "  job.toml:9:1\n"
+                                             "    h.0: param_dtype = bf16 instead of \"fp32\" (the program)\n"
+                                             "  the program\n"
+                                             "    h.1: param_dtype = fp32\n"
+                                             "  plugin north"),
+            0U)
+      << deciders_text(plan, kPlain);
+}
+
 // The plan's own values have a voice whoever it is.
 TEST(ExplainText, TheWholePlansValuesAreCreditedToo) {
   Plan plan = planned_strategy(1, 4).plan;

@@ -12,6 +12,7 @@
 
 #include "plugin/catalog.h"
 #include "tests/cli/run_app.h"
+#include "tests/shipped.h"
 
 extern char** environ;
 
@@ -288,8 +289,7 @@ TEST(Reshard, ListsAndDescribesWithoutAModel) {
   std::vector<std::string> names;
   for (const json& one : listed.at("strategies"))
     if (one.at("state") == "usable") names.push_back(one.at("name"));
-  for (const char* name : {"replicate", "root_no_reshard", "zero1", "zero2", "zero3", "node_reshard", "hybrid",
-                           "keep_last", "byte_budget"})
+  for (const char* name : tests::kShipped)
     EXPECT_NE(std::find(names.begin(), names.end(), name), names.end()) << name;
 
   const AppRun one = Child({kBin + "reshard", "plugins", "describe", "zero3"}).wait();

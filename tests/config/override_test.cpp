@@ -313,7 +313,7 @@ TEST(Options, Errors) {
             R"(--unit h.3:reduse: unknown key "reduse" of a unit (did you mean "reduce"?))");
   EXPECT_EQ(error([](Overrides& o) { o.units = {"h.3:match=x"}; }),
             R"(--unit h.3:match: unknown key "match" of a unit (a unit has after_forward, reshard_after_forward, )"
-            R"(after_backward, reduce, prefetch_forward, prefetch_backward))");
+            R"(after_backward, reduce, prefetch_forward, prefetch_backward, param_dtype))");
   EXPECT_EQ(error([](Overrides& o) { o.units = {"h.3:after_forward=true"}; }),
             R"(--unit h.3:after_forward: strategy.unit.after_forward must be "free", "keep" or a number of ranks, )"
             R"(not true (write reshard_after_forward = true))");

@@ -160,6 +160,8 @@ INSTANTIATE_TEST_SUITE_P(
              R"(job.toml:3:1: strategy.unit.after_backward must be "free" or "keep", not 2)"},
         Case{"[[strategy.unit]]\nmatch = \"a\"\nreduce = \"eech\"\n",
              R"(job.toml:3:1: strategy.unit.reduce must be "each" or "last", not "eech" (did you mean "each"?))"},
+        Case{"[[strategy.unit]]\nmatch = \"a\"\nparam_dtype = \"bf61\"\n",
+             R"(job.toml:3:1: strategy.unit.param_dtype must be "fp32" or "bf16", not "bf61" (did you mean "bf16"?))"},
         Case{"[[strategy.unit]]\nmatch = \"a\"\nprefetch_forward = 9\n",
              "job.toml:3:1: strategy.unit.prefetch_forward must be between 0 and 8, not 9"},
         Case{
@@ -167,7 +169,7 @@ INSTANTIATE_TEST_SUITE_P(
             R"(job.toml:3:1: unknown key "prefech_backward" in [[strategy.unit]] (did you mean "prefetch_backward"?))"},
         Case{"[[strategy.unit]]\nmatch = \"a\"\nzzz = 1\n",
              R"(job.toml:3:1: unknown key "zzz" in [[strategy.unit]] (it has match, after_forward, )"
-             R"(reshard_after_forward, after_backward, reduce, prefetch_forward and prefetch_backward))"},
+             R"(reshard_after_forward, after_backward, reduce, prefetch_forward, prefetch_backward and param_dtype))"},
         Case{"\n[[strategy.unit]]\nreduce = \"last\"\n",
              R"(job.toml:2:1: a [[strategy.unit]] entry has no match (write match = "h.*": a unit's name, a glob, or )"
              R"("root"))"},

@@ -36,7 +36,7 @@ reshard_after_forward = 4
 after_backward = "keep"
 reduce = "last"
 prefetch_backward = 8
-
+param_dtype = "bf16"
 [[strategy.variant]]
 name = "deep"
 plugin = "sub/own.so"
@@ -154,12 +154,13 @@ TEST(Read, UnitsVariantsSwitches) {
   EXPECT_EQ(h.after_forward->value, AfterForward::keep());
   EXPECT_EQ(h.after_forward->where, "/jobs/job.toml:16:1");
   EXPECT_EQ(h.prefetch_forward->value, 0);
-  EXPECT_FALSE(h.after_backward || h.reduce || h.prefetch_backward || h.command_line);
+  EXPECT_FALSE(h.after_backward || h.reduce || h.prefetch_backward || h.param_dtype || h.command_line);
   const UnitOverride& root = strategy.units[1];
   EXPECT_EQ(root.after_forward->value, AfterForward::shrink(4));
   EXPECT_EQ(root.after_backward->value, AfterBackward::keep);
   EXPECT_EQ(root.reduce->value, Reduce::last);
   EXPECT_EQ(root.prefetch_backward->value, 8);
+  EXPECT_EQ(root.param_dtype->value, Dtype::bf16);
 
   ASSERT_EQ(strategy.variants.size(), 1u);
   EXPECT_EQ(strategy.variants[0].name, "deep");

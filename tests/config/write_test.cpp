@@ -76,6 +76,7 @@ class Draw {
     if (truth()) entry.reduce = {one_of({Reduce::each, Reduce::last}), ""};
     if (truth()) entry.prefetch_forward = {static_cast<int>(integer(0, 8)), ""};
     if (truth()) entry.prefetch_backward = {static_cast<int>(integer(0, 8)), ""};
+    if (truth()) entry.param_dtype = {truth() ? Dtype::bf16 : Dtype::fp32, ""};
     return entry;
   }
 
@@ -228,6 +229,7 @@ TEST(Write, CommandLineEntriesMeanTheSameInTheFile) {
       ASSERT_TRUE(agree(&UnitOverride::reduce)) << unit;
       ASSERT_TRUE(agree(&UnitOverride::prefetch_forward)) << unit;
       ASSERT_TRUE(agree(&UnitOverride::prefetch_backward)) << unit;
+      ASSERT_TRUE(agree(&UnitOverride::param_dtype)) << unit;
     }
     ASSERT_EQ(print_job(back.job, back.program), text);
   }

@@ -103,6 +103,38 @@ TEST(Agreement, AFailureAfterTheUpdateOrTheCarryLeavesTheStepDone) {
   });
 }
 
+// The last rank gives up outside of a step, once or more before it begins anything: the others' step fails once, and
+// all go on with the step of the same number.
+TEST(Agreement, AbandoningOutsideOfAStepIsToldOnceUntilAllHaveMetAgain) {
+  toy::for_each_way({2, 3}, [](const toy::Way& way) {
+    const auto train = [&](int times, bool in_step) {
+      return toy::values_after(toy::job(way), toy::tree(), [&](Runtime& runtime) {
+        const bool last = runtime.rank().index() + 1 == way.ranks;
+        int left = times, failures = 0;
+        while (runtime.steps_done() < 3) {
+          const bool fails = last && runtime.steps_done() == 1 && left > 0;
+          const bool inside = fails && in_step && left == times;  // the first of them
+          if (fails) --left;
+          try {
+            if (fails && !inside) throw std::runtime_error("no data");
+            toy::step(runtime, runtime.steps_done(), [&] {
+              if (inside) throw std::runtime_error("no luck");
+            });
+          } catch (const std::exception&) {
+            ++failures;
+            runtime.abandon();
+          }
+        }
+        EXPECT_EQ(failures, last ? times : std::min(times, 1)) << way.text();
+      });
+    };
+    const toy::Values expected = train(0, false);
+    for (const int times : {1, 3})
+      for (const bool in_step : {false, true})
+        EXPECT_EQ(train(times, in_step), expected) << way.text() << ", " << times;
+  });
+}
+
 TEST(Agreement, ReadingInsideOfAStepIsAnErrorThatLeavesTheStepAsItIs) {
   toy::for_each_way({1, 2}, [](const toy::Way& way) {
     const Model model = toy::tree();

@@ -1,8 +1,12 @@
 // Gradients kept over several steps, as a program that accumulates across steps asks for it: what an update then gets
 // is their sum, once.
 
+#include <cmath>
+#include <functional>
 #include <numeric>
 #include <stdexcept>
+#include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -158,6 +162,66 @@ TEST(Carry, AStepThatFailsOrIsSkippedKeepsWhatWasCarried) {
   });
 }
 
+// Between carry() and end_step() on one rank or on all, and whatever a program then does: the gradient counts once.
+TEST(Carry, AFailureAfterTheCarryCountsItsGradientOnceWhateverAProgramDoesNext) {
+  using Next = std::function<void(Runtime&)>;
+  const auto throws = [](Runtime& runtime, const std::function<void()>& call, int times) {
+    EXPECT_ANY_THROW({
+      try {
+        call();
+      } catch (...) {
+        for (int i = 0; i < times; ++i) runtime.abandon();
+        throw;
+      }
+    });
+  };
+  const auto last_fails = [&](int times) -> Next {
+    return [=](Runtime& runtime) {
+      throws(runtime, [&] {
+        if (runtime.rank().index() + 1 == runtime.rank().count()) throw std::runtime_error("the log is full");
+        runtime.end_step(0);
+      }, times);
+    };
+  };
+  const auto bad_loss = [](Runtime& runtime) { runtime.end_step(std::nan("")); };  // ends the run if nobody catches
+  const std::vector<Next> nexts{
+      last_fails(1),
+      last_fails(3),
+      [&](Runtime& runtime) { throws(runtime, [&] { bad_loss(runtime); }, 1); },
+      [&](Runtime& runtime) {  // end_step() again
+        throws(runtime, [&] { bad_loss(runtime); }, 0);
+        EXPECT_EQ(runtime.steps_done(), 0);
+        runtime.end_step(0);
+      },
+      [&](Runtime& runtime) { throws(runtime, [&] { runtime.carry(); }, 1); },
+      [&](Runtime& runtime) { throws(runtime, [&] { runtime.update(1); }, 1); },
+      [&](Runtime& runtime) {  // and a step that fails
+        last_fails(1)(runtime);
+        throws(runtime, [&] {
+          runtime.begin_step();
+          throw std::runtime_error("no luck");
+        }, 1);
+      },
+  };
+  toy::for_each_way({1, 2, 3}, [&](const toy::Way& way) {
+    const Job job = toy::job(way);
+    for (std::size_t n = 0; n < nexts.size(); ++n)
+      for (const bool drops : {false, true}) {
+        if (drops && n > 0) continue;
+        const toy::Values gradients = toy::gradients_after(job, toy::tree(), [&](Runtime& runtime) {
+          begin(runtime, 1);
+          runtime.carry();
+          nexts[n](runtime);
+          EXPECT_EQ(runtime.steps_done(), 1) << way.text() << ", " << n << ": the step is done";
+          if (drops) runtime.zero_gradients();
+          update(runtime, 2);
+        });
+        expect_sum(gradients, drops ? std::vector<int64_t>{2} : std::vector<int64_t>{1, 2}, job, kFormats[0],
+                   way.text() + ", " + std::to_string(n));
+      }
+  });
+}
+
 TEST(Carry, WhatIsCarriedIsCountedUntilItIsUsedOrDropped) {
   toy::for_each_way({1, 2, 3}, [](const toy::Way& way) {
     for (const Formats& formats : kFormats)
@@ -185,7 +249,7 @@ TEST(Carry, WhatIsCarriedIsCountedUntilItIsUsedOrDropped) {
 TEST(Carry, AStrategyIsNotSwitchedMeanwhile) {
   toy::for_each_way({1, 2}, [](const toy::Way& way) {
     toy::run(toy::job(way), toy::tree(), [&](Runtime& runtime) {
-      const auto change = [&] { runtime.switch_strategy({toy::plugin("replicate"), {}, "test"}); };
+      const auto change = [&] { runtime.switch_strategy({toy::plugin("zero3"), {}, "test"}); };
       carry(runtime, 1);
       EXPECT_EQ(toy::error_of(change),
                 "a strategy is not switched while gradients are carried over to the next update (update first, or drop "

@@ -366,5 +366,58 @@ TEST(Launch, AGroupThatChangesNothingIsAnError) {
   EXPECT_EQ(group_error({"*", {}, 0.0, "job.toml:9:1"}), "no error");
 }
 
+TEST(Launch, AGroupThatFitsNothingThatIsUpdatedIsAnError) {
+  Model model({.name = "root",
+               .parameters = {{"embed", {64}},
+                              {.name = "head", .shape = {64}, .same_as = "embed"},
+                              {"base.w", {9}, true, 1.0, false},
+                              {"base.b", {9}, true, 1.0, false}}});
+  Job job = toy::job(1, "zero3");
+  const auto group_error = [&](const std::string& match) {
+    job.optimizer.groups = {{match, 0.5, {}, "job.toml:9:1"}};
+    return error_of(job, [&](Rank& rank) { Runtime(job, model, rank); });
+  };
+  const std::string fits = "fits no parameter that is updated: ";
+  EXPECT_EQ(group_error("base.w"), "job.toml:9:1: [[optimizer.group]] match = \"base.w\" " + fits +
+                                       "\"base.w\" is frozen (leave the entry out)");
+  EXPECT_EQ(group_error("base.*"), "job.toml:9:1: [[optimizer.group]] match = \"base.*\" " + fits +
+                                       "\"base.w\" is frozen (leave the entry out)");
+  EXPECT_EQ(group_error("head"), "job.toml:9:1: [[optimizer.group]] match = \"head\" " + fits +
+                                     "\"head\" is another name for \"embed\" (match \"embed\")");
+  for (const char* fine : {"embed", "*", "*e*d"}) EXPECT_EQ(group_error(fine), "no error") << fine;
+}
+
+// Wherever a plan is made, before any kernel asks for a format that is not there.
+TEST(Launch, AFormatThatTheProgramDoesNotComputeInIsRefusedWhereTheJobAsksForIt) {
+  Model model = two_units();
+  const auto error_in = [&](const Job& job) { return error_of(job, [&](Rank& rank) { Runtime(job, model, rank); }); };
+  Job all = toy::job(1, "zero3"), one = all;
+  all.precision.param_dtype = "bf16";
+  all.places["precision.param_dtype"] = {"job.toml:12:15", false};
+  UnitOverride entry{.match = model.name({1}), .where = "job.toml:20:1"};
+  entry.param_dtype = {Dtype::bf16, "job.toml:22:1"};
+  one.strategy.units = {entry};
+  for (const Job& job : {all, one}) EXPECT_EQ(error_in(job), "no error");
+  model.compute_only_in(Dtype::fp32);
+  EXPECT_EQ(error_in(all),
+            "job.toml:12:15: precision.param_dtype = \"bf16\", and this program computes in fp32 alone (use "
+            "\"fp32\")");
+  EXPECT_EQ(error_in(one), "job.toml:22:1: param_dtype = \"bf16\" of unit \"" + model.name({1}) +
+                               "\", and this program computes in fp32 alone (use \"fp32\")");
+  entry.match = "*";
+  entry.param_dtype = {Dtype::fp32, "job.toml:22:1"};
+  all.strategy.units = {entry};
+  EXPECT_EQ(error_in(all), "no error") << "what is asked for everywhere and taken back everywhere";
+}
+
+TEST(Launch, AStrategyThatCannotServeTheJobIsNamedWhereTheJobNamesIt) {
+  Job job = toy::job(1, "byte_budget");
+  job.places["strategy.plugin"] = {"job.toml:3:10", false};
+  EXPECT_EQ(error_of(job, [&](Rank& rank) { Runtime(job, two_units(), rank); }),
+            "job.toml:3:10: strategy byte_budget cannot serve this job: memory.budget is not set, and it keeps units "
+            "as far as "
+            "that budget goes; set it, as in [memory] budget = \"2 GiB\"");
+}
+
 }  // namespace
 }  // namespace reshard

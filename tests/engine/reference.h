@@ -88,9 +88,7 @@ class Reference {
   Runs& runs(int unit) { return sums(unit).runs[static_cast<std::size_t>(micro_batch_)]; }
   bool exchanges_each() const { return plan_->replicas() > 1 && plan_->all_reduce == AllReduce::each; }
   static Dtype dtype_of(const std::string& text) { return text == "bf16" ? Dtype::bf16 : Dtype::fp32; }
-  Dtype dtype(int unit) const {
-    return model_.spec({unit}).param_dtype.value_or(dtype_of(job_.precision.param_dtype));
-  }
+  Dtype dtype(int unit) const { return plan_->units[static_cast<std::size_t>(unit)].dtype; }
   Dtype sum_dtype() const { return dtype_of(job_.precision.reduce_dtype); }
 
   // No micro-batch will run the unit's backward again.

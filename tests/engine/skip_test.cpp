@@ -138,6 +138,107 @@ TEST(Skip, AProgramOfStagesSkipsAndSaysSo) {
   });
 }
 
+// By stages, with this rank's loss given to what ends the step; `carry` in place of update.
+StepResult staged_step(Runtime& runtime, int64_t number, double loss, bool carry = false) {
+  const int count = runtime.job().train.microbatches;
+  runtime.begin_step();
+  for (int m = 0; m < count; ++m) {
+    runtime.begin_micro_batch();
+    toy::Pass(runtime, {number, m, count})();
+  }
+  if (carry)
+    runtime.carry(loss);
+  else
+    runtime.update(runtime.gradient_norm(), loss);
+  return runtime.end_step();
+}
+
+TEST(Skip, InStagesALossThatTheUpdateIsGivenMakesAllRanksSkipTogether) {
+  toy::for_each_way({1, 2, 3, 4}, [](const toy::Way& way) {
+    const auto train = [&](bool bad) {
+      return toy::values_after(skipping(way, 0), toy::tree(), [&](Runtime& runtime) {
+        const int last = way.ranks - 1, rank = runtime.rank().index();
+        EXPECT_EQ(staged_step(runtime, 0, 4.0).loss, 4.0 / 2) << way.text() << ": each rank's, of two micro-batches";
+        const auto at_rest = toy::live(runtime);
+        for (const bool carry : {false, true})
+          for (const double loss : {std::nan(""), static_cast<double>(kInfinity)}) {
+            if (!bad) continue;
+            const StepResult result = staged_step(runtime, 50, rank == last ? loss : 0.0, carry);
+            EXPECT_TRUE(result.skipped) << way.text();
+            EXPECT_FALSE(std::isfinite(result.loss)) << way.text();
+            EXPECT_TRUE(std::isfinite(result.gradient_norm)) << way.text();
+            EXPECT_EQ(toy::live(runtime), at_rest) << way.text() << ": nothing is carried";
+          }
+        if (rank == last) runtime.request_stop();
+        EXPECT_TRUE(staged_step(runtime, 1, 0.0).stop_requested) << way.text();
+        EXPECT_EQ(runtime.report().steps_skipped, bad ? 4 : 0);
+      });
+    };
+    EXPECT_EQ(train(true), train(false)) << way.text();
+  });
+}
+
+TEST(Skip, InStagesTheFirstBadLossEndsTheRunBeforeTheUpdate) {
+  toy::for_each_way({1, 3}, [](const toy::Way& way) {
+    toy::run(skipping(way, 1), toy::tree(), [&](Runtime& runtime) {
+      const toy::Values before = toy::read_all(runtime);
+      for (const bool carry : {false, true}) {
+        const std::string text = toy::error_of([&] {
+          try {
+            staged_step(runtime, 0, runtime.rank().index() + 1 == way.ranks ? std::nan("") : 1.0, carry);
+          } catch (...) {
+            runtime.abandon();
+            throw;
+          }
+        });
+        EXPECT_EQ(text,
+                  fmt::format("the loss is nan on rank {} at step 0 (lower [optimizer] lr, set clip_norm, or look "
+                              "at the data of that step)",
+                              way.ranks - 1));
+      }
+      EXPECT_EQ(runtime.steps_done(), 0) << way.text();
+      EXPECT_EQ(toy::read_all(runtime), before) << way.text();
+    });
+  });
+}
+
+TEST(Skip, ALossIsGivenToTheUpdateOnAllRanksOrOnNoneAndElseToTheStepsEnd) {
+  const toy::Way way{"zero3", 3, false};
+  std::vector<std::string> errors(3);
+  toy::run(skipping(way, 0), toy::tree(), [&](Runtime& runtime) {
+    const auto end = [&](const auto& ending) {
+      return toy::error_of([&] {
+        try {
+          runtime.begin_step();
+          for (int m = 0; m < 2; ++m) {
+            runtime.begin_micro_batch();
+            toy::Pass(runtime, {0, m, 2})();
+          }
+          ending(runtime.gradient_norm());
+        } catch (...) {
+          runtime.abandon();
+          throw;
+        }
+      });
+    };
+    errors[static_cast<std::size_t>(runtime.rank().index())] =
+        end([&](double norm) { runtime.rank().index() == 1 ? runtime.update(norm) : runtime.update(norm, 1.0); });
+    EXPECT_EQ(end([&](double norm) {
+                runtime.update(norm);
+                runtime.end_step();
+              }),
+              "step 0 ends without its loss (give the sum of this rank's losses to update() or to end_step())");
+    EXPECT_EQ(runtime.steps_done(), 1) << "it was updated";
+    EXPECT_EQ(end([&](double norm) {
+                runtime.update(norm, 3.0);
+                EXPECT_EQ(runtime.end_step(7.0).loss, 3.0 / 2) << "the word that the update was given stands";
+              }),
+              "no error");
+  });
+  for (const std::string& error : errors)
+    EXPECT_EQ(error, "rank 0 gives update its loss in step 0, rank 1 does not (give it on every rank or on none)");
+}
+
 // The update has been by then: the loss is what it is, and the first that is not finite ends the run.
 TEST(Skip, InStagesALossThatIsNotFiniteComesTooLateToSkip) {
   for (const int64_t most : {0, 1, 2}) {

@@ -68,6 +68,7 @@ TEST(Timing, DelaysInHooksAndOnTheCommunicationStreamChangeNoBit) {
     ahead.prefetch_forward = Given<int>{2, "test", {}};
     ahead.prefetch_backward = Given<int>{2, "test", {}};
     job.strategy.units.push_back(ahead);
+    job = toy::with_budget(job, toy::tree(true), engine::optimizer_states(job));
     const toy::Values expected = train(job, {}, 0);
     uint64_t seed = static_cast<uint64_t>(way.ranks);
     for (const Late& late : {Late{true, false}, Late{false, true}})

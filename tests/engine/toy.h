@@ -12,19 +12,21 @@
 #include "reshard/job.h"
 #include "reshard/model.h"
 #include "reshard/runtime.h"
+#include "tests/shipped.h"
 
 namespace reshard::toy {
 
 using Values = std::map<std::string, std::vector<float>>;  // whole parameters by name
 
 inline std::string plugin(const std::string& name) {
-  return std::string(RESHARD_BINARY_DIR) + "/plugins/" + name + ".so";
+  return tests::shipped(name);
 }
 
 inline Job job(int ranks, const std::string& strategy, int microbatches = 1, bool overlap = false) {
   Job job;
   job.strategy.plugin = plugin(strategy);
   job.mesh.ranks = ranks;
+  job.mesh.ranks_per_node = ranks % 2 == 0 ? ranks / 2 : 1;  // two nodes, where it goes
   job.mesh.overlap = overlap;
   job.mesh.timeout = 20;
   job.train.microbatches = microbatches;

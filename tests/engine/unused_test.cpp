@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/core.h"
 #include "tests/engine/ways.h"
 #include "tests/prompt.h"
 
@@ -198,11 +199,13 @@ TEST(Unused, NotAskedForTheUnitThatOthersWaitInIsNamedWithTheStepsEnd) {
   model.add({.name = "h.0", .parameters = {{"w", {100}}}});
   toy::for_each_way({2, 3}, [&](const toy::Way& way) {
     const int last = way.ranks - 1;
-    const std::string norm = "exchange of gradient norm (176 bytes, bytes)";
+    const std::string norm = fmt::format("exchange of gradient norm ({} bytes, bytes)", sizeof(engine::NormPart));
     const std::string error = error_of_leaving_out(way, 1, model);
-    if (way.strategy == "replicate")
+    const Job job = toy::with_budget(job_of(way, 1, 1), model, 2);
+    const Plan plan = engine::plan_strategy(job, model, {job.strategy.plugin, {}, "test"}, 2).plan;
+    if (plan.shards == 1)
       EXPECT_EQ(error, disagreement(last, 1, "all-reduce of unit h.0 (512 bytes, fp32)", "barrier (0 bytes, bytes)"));
-    else if (way.strategy == "zero1" || way.strategy == "zero2")
+    else if (plan.units[1].decision.after_forward == AfterForward::keep())
       EXPECT_EQ(error, disagreement(last, 2, "reduce-scatter of unit h.0 (256 bytes, fp32)", norm));
     else
       EXPECT_EQ(error, disagreement(last, 2, "all-gather of unit h.0 (256 bytes, fp32)", norm));

@@ -119,6 +119,36 @@ TEST(Views, AViewThatOutlivesItsHookIsStale) {
   });
 }
 
+// Over [precision] and over the program's own word; bytes and traffic are those of what is computed in.
+TEST(Views, AUsersWordOnAUnitsFormatIsWhatItIsComputedIn) {
+  toy::for_each_way({1, 2, 3}, [](const toy::Way& way) {
+    for (const char* all : {"fp32", "bf16"}) {
+      Job job = toy::job(way);
+      job.precision.param_dtype = all;
+      for (const auto& [match, dtype] :
+           {std::pair{"h.0.x", Dtype::fp32}, std::pair{"h.1", Dtype::bf16}, std::pair{"root", Dtype::fp32}}) {
+        job.strategy.units.push_back({.match = match, .where = "test"});
+        job.strategy.units.back().param_dtype = {dtype, "test"};
+      }
+      const Model model = toy::tree(true);  // h.0.x in bf16
+      const Dtype rest = all == std::string("bf16") ? Dtype::bf16 : Dtype::fp32;
+      const Dtype expected[] = {Dtype::fp32, rest, Dtype::fp32, Dtype::bf16};
+      toy::run(job, model, [&](Runtime& runtime) {
+        toy::step(runtime, 0);
+        const Report report = runtime.report();
+        EXPECT_EQ(report.measured.bytes, report.predicted.bytes) << way.text() << " in " << all;
+        EXPECT_EQ(report.traffic.gather.bytes, report.traffic_declared.gather.bytes) << way.text() << " in " << all;
+        EXPECT_EQ(report.traffic.reduce.bytes, report.traffic_declared.reduce.bytes) << way.text() << " in " << all;
+        for (int u = 0; u < model.unit_count(); ++u)
+          runtime.evaluate([&] {
+            runtime.forward({u},
+                            [&](const View& view) { EXPECT_EQ(view.dtype(), expected[u]) << way.text() << ", " << u; });
+          });
+      });
+    }
+  });
+}
+
 TEST(Views, AUnitWhoseBackwardDoesWithoutItsParametersIsGatheredOnceLess) {
   for (const bool overlap : {false, true})
     for (const int microbatches : {1, 3}) {

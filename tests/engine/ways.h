@@ -7,14 +7,20 @@
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
+#include <gtest/gtest.h>
 
+#include "base/fingerprint.h"
+#include "engine/planning.h"
 #include "reshard/error.h"
 #include "tests/engine/toy.h"
+#include "tests/shipped.h"
 
 namespace reshard::toy {
 
@@ -26,21 +32,50 @@ struct Way {
   std::string text() const { return fmt::format("{} on {}{}", strategy, ranks, overlap ? ", overlap" : ""); }
 };
 
+// Every strategy that ships on every number of ranks, half of the ways with overlap: which half, `turn` says, so that
+// two turns that differ by one are all of them. Where there are four ranks, one strategy runs on eight as well.
+inline std::vector<Way> ways(std::initializer_list<int> ranks, uint64_t turn) {
+  std::vector<Way> all;
+  uint64_t s = 0;
+  for (const char* strategy : tests::kShipped) {
+    uint64_t r = ranks.size() == 1 ? static_cast<uint64_t>(*ranks.begin()) : 0;
+    for (const int count : ranks) all.push_back({strategy, count, (turn + s + r++) % 2 == 1});
+    if (turn % std::size(tests::kShipped) == s++ && std::ranges::find(ranks, 4) != ranks.end() && ranks.size() > 1)
+      all.push_back({strategy, 8, turn / 2 % 2 == 1});
+  }
+  return all;
+}
+
+// Calls fn(way) for the ways of the running test: its name is its turn.
 template <typename Fn>
 void for_each_way(std::initializer_list<int> ranks, const Fn& fn) {
-  for (const char* strategy : {"replicate", "zero1", "zero2", "zero3", "root_no_reshard"})
-    for (const int count : ranks)
-      for (const bool overlap : {false, true}) fn(Way{strategy, count, overlap});
+  base::Fingerprint turn;
+  turn.add(testing::UnitTest::GetInstance()->current_test_info()->name());
+  for (const Way& way : ways(ranks, turn.value())) fn(way);
 }
 
 inline Job job(const Way& way, int microbatches = 1) {
   return job(way.ranks, way.strategy, microbatches, way.overlap);
 }
 
+// The job with a budget for the strategy that spends one: half of what keeping every unit costs.
+inline Job with_budget(Job job, const Model& model, int optimizer_states) {
+  if (job.strategy.plugin != tests::shipped("byte_budget") || job.memory.budget > 0) return job;
+  const auto peak = [&](const char* strategy, const OptionValues& options) {
+    return engine::plan_strategy(job, model, {tests::shipped(strategy), options, "test"}, optimizer_states).peak.total();
+  };
+  const int64_t least = peak("zero3", {});
+  job.memory.budget = (least + peak("zero2", {{"between_microbatches", {std::string("free"), "test"}}})) / 2;
+  return job;
+}
+
 using Body = std::function<void(Runtime&)>;
 using MakeOptimizer = std::function<std::unique_ptr<Optimizer>()>;
 
-inline void run(const Job& job, const Model& model, const Body& body, const MakeOptimizer& optimizer = {}) {
+inline void run(const Job& asked, const Model& model, const Body& body, const MakeOptimizer& optimizer = {}) {
+  const int states =
+      optimizer ? static_cast<int>(optimizer()->state_names().size()) : engine::optimizer_states(asked);
+  const Job job = with_budget(asked, model, states);
   launch(job, [&](Rank& rank) {
     Runtime runtime(job, model, rank, optimizer ? optimizer() : nullptr);
     fill(runtime);

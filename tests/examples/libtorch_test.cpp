@@ -37,7 +37,7 @@ TEST_P(Strategies, BytesAndTrafficArePredictedToTheByte) {
 
 std::vector<Case> cases() {
   std::vector<Case> all;
-  for (const char* strategy : {"zero3", "zero2", "zero1", "replicate", "root_no_reshard"})
+  for (const char* strategy : tests::kShipped)
     for (const int ranks : {1, 2, 4})
       for (const int microbatches : {1, 2}) all.push_back({strategy, ranks, microbatches});
   for (const char* strategy : {"zero3", "zero1"})

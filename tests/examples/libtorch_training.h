@@ -14,6 +14,8 @@
 
 #include "adam.h"
 #include "reverser.h"
+#include "tests/engine/ways.h"
+#include "tests/shipped.h"
 #include "units.h"
 
 namespace reshard {
@@ -36,8 +38,9 @@ inline void PrintTo(const Case& one, std::ostream* out) {
 
 inline Job job_of(const Case& one) {
   Job job;
-  job.strategy.plugin = std::string(RESHARD_BINARY_DIR) + "/plugins/" + one.strategy + ".so";
+  job.strategy.plugin = tests::shipped(one.strategy);
   job.mesh.ranks = one.ranks;
+  job.mesh.ranks_per_node = (one.ranks + 1) / 2;
   job.mesh.timeout = 20;
   job.train.microbatches = one.microbatches;
   job.optimizer.name = "program";
@@ -114,7 +117,7 @@ inline double step_of(Runtime& runtime, sharded::Units& units, Reverser& net, in
 }
 
 inline Training run_sharded(const Case& one, int64_t steps) {
-  const Job job = job_of(one);
+  const Job job = toy::with_budget(job_of(one), sharded::declare(*make_net(one.frozen), "blocks"), 2);
   Training run;
   launch(job, [&](Rank& rank) {
     at::set_num_threads(1);

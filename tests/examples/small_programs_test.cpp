@@ -6,10 +6,13 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <iterator>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "tests/shipped.h"
 
 namespace {
 
@@ -53,11 +56,17 @@ Ran run(const std::string& program, const std::string& arguments) {
 }
 
 using Cells = std::vector<std::string>;
+const char* const kSpendsABudget = "byte_budget";
 const std::vector<std::string> kPrograms{"recompute", "tied", "lora", "pipeline"};
 
 class SmallPrograms : public testing::TestWithParam<std::string> {
  protected:
-  static bool frees() { return GetParam() == "zero3" || GetParam() == "root_no_reshard"; }
+  // Their roots own nothing, and all ranks are one node.
+  static bool frees() {
+    return GetParam() == "zero3" || GetParam() == "root_no_reshard" || GetParam() == "node_reshard" ||
+           GetParam() == "hybrid";
+  }
+  static bool keeps_two() { return GetParam() == "keep_last"; }
   static bool replicates() { return GetParam() == "replicate"; }
   static Ran run_with_strategy(const std::string& program, const std::string& verdict) {
     Ran ran = run(program, "--strategy " + GetParam());
@@ -79,10 +88,12 @@ TEST_P(SmallPrograms, RecomputeGathersNothingWhereTheUnitIsWholeAndOnceWhereItIs
   ASSERT_EQ(own.size(), 6U);
   ASSERT_EQ(pairs.size(), 6U);
   // Per step and micro-batch: 8 blocks forward and backward, or each once per step.
-  const std::string gathers = frees() ? "320" : replicates() ? "0" : "80";
+  const std::string gathers = frees() ? "320" : keeps_two() ? "280" : replicates() ? "0" : "80";
   for (const Cells& cells : {kept, own, pairs}) EXPECT_EQ(cells[3], gathers);
   EXPECT_EQ(own[4], "0");
-  EXPECT_EQ(pairs[4], frees() ? "80" : "0");  // the first of each pair; backward had the second gathered ahead
+  EXPECT_EQ(pairs[4], frees()       ? "80"
+                      : keeps_two() ? "60"
+                                    : "0");  // the first of each pair; backward had the second gathered ahead
   for (const Cells& cells : {own, pairs}) EXPECT_EQ(cells[5], kept[5]);
 }
 
@@ -122,15 +133,28 @@ TEST_P(SmallPrograms, PipelineHasTheLossesOfOneStageAndEndsWhenAStageFails) {
   EXPECT_EQ(first[1], "F0 F1 B0 F2 B1 F3 B2 B3");
   EXPECT_EQ(second[1], "F0 B0 F1 B1 F2 B2 F3 B3");
   EXPECT_EQ(first[2], frees() ? "16" : replicates() ? "0" : "2");
-  EXPECT_EQ(second[2], first[2]);
+  EXPECT_EQ(second[2], keeps_two() ? "8" : first[2]);  // both of its units, between no two micro-batches
   EXPECT_EQ(second[3], whole[3]);
   EXPECT_EQ(second[4], whole[4]);
   EXPECT_TRUE(ran.has("stage 1 fails in step 3, and both end: stage 1, rank 1: a made-up failure"));
 }
 
 INSTANTIATE_TEST_SUITE_P(Under, SmallPrograms,
-                         testing::Values("zero3", "zero2", "root_no_reshard", "zero1", "replicate"),
+                         testing::ValuesIn([] {
+                           std::vector<std::string> all(std::begin(reshard::tests::kShipped),
+                                                        std::end(reshard::tests::kShipped));
+                           std::erase(all, kSpendsABudget);
+                           return all;
+                         }()),
                          [](const auto& strategy) { return strategy.param; });
+
+TEST(SmallProgramsAlone, HaveNoBudgetForTheStrategyThatSpendsOne) {
+  for (const std::string& program : kPrograms) {
+    const Ran ran = run(program, std::string("--strategy ") + kSpendsABudget);
+    EXPECT_EQ(ran.status, 2);
+    EXPECT_TRUE(ran.has(program + ": ") && ran.has("memory.budget is not set")) << ran.lines.at(0);
+  }
+}
 
 TEST(SmallProgramsAlone, TakeTheDefaultStrategyAndRefuseWhatTheyDoNotKnow) {
   for (const std::string& program : kPrograms) {

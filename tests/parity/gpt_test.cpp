@@ -15,6 +15,7 @@
 
 #include "program.h"
 #include "reshard/runtime.h"
+#include "tests/engine/ways.h"
 #include "trainer.h"
 
 namespace {
@@ -37,7 +38,7 @@ Job job_of(const std::string& kind, const std::string& strategy, int ranks, int 
   const nlohmann::json run = run_json(kind);
   const nlohmann::json& optimizer = run["optimizer"];
   Job job;
-  job.strategy.plugin = std::string(RESHARD_BINARY_DIR) + "/plugins/" + strategy + ".so";
+  job.strategy.plugin = reshard::tests::shipped(strategy);
   if (strategy == "hybrid" && ranks == 4) job.strategy.options["hybrid"]["shard_over"] = {int64_t{2}, "test"};
   job.mesh.ranks = ranks;
   if (strategy == "node_reshard") job.mesh.ranks_per_node = 2;
@@ -84,7 +85,8 @@ struct Trained {
   reshard::Report report;
 };
 
-Trained train(const Job& job, const gpt::Setup& setup, int64_t steps, bool gradients) {
+Trained train(const Job& asked, const gpt::Setup& setup, int64_t steps, bool gradients) {
+  const Job job = reshard::toy::with_budget(asked, setup.units.model, gradients ? 0 : 2);
   Trained trained;
   reshard::launch(job, [&](reshard::Rank& rank) {
     Runtime runtime(job, setup.units.model, rank, gradients ? std::make_unique<BecomeTheGradient>() : nullptr);
@@ -160,11 +162,12 @@ INSTANTIATE_TEST_SUITE_P(All, GptParity,
                                           testing::Values(1, 2, 3, 4), testing::Values(1, 2, 4)),
                          case_name);
 
-// The strategies of the next kind: hybrid in replicas of two where there are four ranks, node_reshard on nodes of two.
+// The strategies of the next kind: hybrid in replicas of two where there are four ranks, node_reshard on nodes of two,
+// byte_budget with half of what keeping every unit costs.
 INSTANTIATE_TEST_SUITE_P(More, GptParity,
                          testing::Combine(testing::Values(Heads{"tied", "root"}, Heads{"untied", "split"}),
-                                          testing::Values("hybrid", "node_reshard", "keep_last"), testing::Values(2, 4),
-                                          testing::Values(1, 2)),
+                                          testing::Values("hybrid", "node_reshard", "keep_last", "byte_budget"),
+                                          testing::Values(2, 4), testing::Values(1, 2)),
                          case_name);
 
 }  // namespace

@@ -6,6 +6,9 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <filesystem>
+#include <set>
+#include <string>
 
 #include "tests/plugin/files.h"
 
@@ -61,6 +64,14 @@ TEST_F(CatalogTest, TheFirstFileOfTheNameWins) {
   EXPECT_EQ(find("zero3", folders).rule, "second");
   folder_.write("a/zero3.so", "not even a plugin");
   EXPECT_EQ(find("zero3", folders).file, folder_.path("a/zero3.so"));
+}
+
+// Loops over strategies go by the table: a folder that it lacks would be tested by none of them.
+TEST(Shipped, TheTableOfStrategiesHasEveryFolderOfPlugins) {
+  std::set<std::string> folders;
+  for (const auto& entry : std::filesystem::directory_iterator(std::string(RESHARD_SOURCE_DIR) + "/plugins"))
+    if (entry.is_directory()) folders.insert(entry.path().filename().string());
+  EXPECT_EQ(std::set<std::string>(std::begin(kShipped), std::end(kShipped)), folders);
 }
 
 TEST_F(CatalogTest, EveryShippedStrategyIsFoundBesideTheProgram) {

@@ -13,16 +13,9 @@
 #include <string>
 
 #include "reshard/error.h"
+#include "tests/shipped.h"
 
 namespace reshard::tests {
-
-// The strategies that come with Reshard.
-inline constexpr const char* kShipped[] = {"replicate",    "zero1",  "zero2",     "zero3",      "root_no_reshard",
-                                           "node_reshard", "hybrid", "keep_last", "byte_budget"};
-
-inline std::string shipped(const std::string& name) {
-  return std::string(RESHARD_BINARY_DIR) + "/plugins/" + name + ".so";
-}
 
 inline std::string broken(const std::string& name) {
   return std::string(RESHARD_BINARY_DIR) + "/tests/misuse/" + name + ".so";

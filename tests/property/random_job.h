@@ -27,6 +27,7 @@ inline UnitOverride random_override(Dice& dice, const std::string& unit, int sha
   if (dice.chance(each)) entry.reduce = word(dice.pick({Reduce::each, Reduce::last}));
   if (dice.chance(each)) entry.prefetch_forward = word(dice.roll(0, 3));
   if (dice.chance(each)) entry.prefetch_backward = word(dice.roll(0, 3));
+  if (dice.chance(each / 4)) entry.param_dtype = word(dice.pick({Dtype::fp32, Dtype::bf16}));
   return entry;
 }
 
@@ -36,6 +37,8 @@ inline Job random_job(Dice& dice, const Model& model, int ranks, const std::stri
   const std::vector<int> divisors = base::divisors(ranks);
   if (dice.chance(each))
     job.strategy.shard_over = divisors[static_cast<std::size_t>(dice.roll(0, static_cast<int>(divisors.size()) - 1))];
+  const int shards = job.strategy.shard_over.value_or(0) > 0 ? *job.strategy.shard_over : ranks;
+  if (shards % job.mesh.ranks_per_node != 0) job.mesh.ranks_per_node = 0;
   job.precision.param_dtype = dice.pick({"fp32", "fp32", "bf16"});
   job.precision.reduce_dtype = dice.pick({"fp32", "fp32", "bf16"});
   job.train.divisor = dice.pick({"ranks", "ranks", "none"});

@@ -129,6 +129,46 @@ TEST(Resolve, EveryCombinationOfVoicesHasTheStrongestWin) {
       }
 }
 
+// The same for what a unit is computed in, where [precision] and the program are the two weaker voices.
+TEST(Resolve, EveryCombinationOfVoicesOnADtypeHasTheStrongestWin) {
+  enum DtypeVoice { nobody, precision, program, glob, later_glob, named, line, line_named };
+  const char* const places[] = {"core default", "job.toml:0:1", "the program",  "job.toml:1:1",
+                                "job.toml:2:1", "job.toml:3:1", "--unit h.1*", "--unit h.1"};
+  const auto dtype_of = [](int voice) { return voice % 2 == 1 ? Dtype::bf16 : Dtype::fp32; };
+  for (unsigned voices = 0; voices < 1U << 8U; voices += 2) {
+    SCOPED_TRACE("voices " + std::to_string(voices));
+    const auto speaks = [&](int voice) { return (voices >> voice & 1U) != 0; };
+    UnitSpec spec{.name = "h.1", .parameters = {{"h", {8}}}};
+    if (speaks(program)) spec.param_dtype = dtype_of(program);
+    Model declared({.name = "top", .parameters = {{"t", {8}}}});
+    declared.add(spec);
+    std::vector<UnitOverride> entries;
+    const auto add = [&](int voice, const char* match) {
+      if (!speaks(voice)) return;
+      UnitOverride entry{.match = match, .where = places[voice], .command_line = voice >= line};
+      entry.param_dtype = {dtype_of(voice), places[voice]};
+      entries.push_back(entry);
+    };
+    add(line_named, "h.1"), add(line, "h.1*"), add(named, "h.1"), add(glob, "*"), add(later_glob, "h*");
+    UserWord user{.units = entries};
+    if (speaks(precision)) user.param_dtype = {dtype_of(precision), places[precision]};
+    const Plan plan = resolve(declared, 2, "p", {}, user);
+    int winner = line_named;
+    while (winner > nobody && !speaks(winner)) --winner;
+    EXPECT_EQ(plan.units[1].dtype, dtype_of(winner));
+    EXPECT_EQ(who(plan.units[1].dtype_origin), places[winner]);
+    EXPECT_EQ(plan.units[1].own_dtype, winner > precision);
+    int beaten = winner >= line ? named : winner >= glob ? program : winner == program ? precision : nobody;
+    while (beaten > nobody && !speaks(beaten)) --beaten;
+    EXPECT_EQ(plan.units[1].dtype_origin.replaced,
+              beaten == nobody ? "" : std::string("\"") + name(dtype_of(beaten)) + "\" (" + places[beaten] + ")");
+    // Another unit hears only those who mean it.
+    const int other = speaks(glob) ? glob : speaks(precision) ? precision : nobody;
+    EXPECT_EQ(who(plan.units[0].dtype_origin), places[other]);
+    EXPECT_EQ(plan.units[0].dtype, dtype_of(other));
+  }
+}
+
 TEST(Resolve, EntriesWinFieldByField) {
   UnitOverride named{.match = "h.1", .where = "job.toml:1:1"};
   named.reduce = {Reduce::last, "job.toml:2:1"};

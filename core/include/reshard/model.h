@@ -85,6 +85,11 @@ class Model {
   void hold_bytes(int64_t bytes) { held_bytes_ = bytes; }
   int64_t held_bytes() const { return held_bytes_; }
 
+  // For programs whose kernels know one number format: a job that asks for another is refused at its own line, before the
+  // first step.
+  void compute_only_in(Dtype dtype) { only_dtype_ = dtype; }
+  std::optional<Dtype> only_dtype() const { return only_dtype_; }
+
   int unit_count() const { return static_cast<int>(units_.size()); }
   const UnitSpec& spec(Unit unit) const { return units_[static_cast<std::size_t>(unit.index)]; }
   const std::string& name(Unit unit) const { return spec(unit).name; }
@@ -115,6 +120,7 @@ class Model {
   std::vector<UnitSpec> units_;
   std::vector<Unit> parents_;
   int64_t held_bytes_ = 0;
+  std::optional<Dtype> only_dtype_;
 };
 
 }  // namespace reshard

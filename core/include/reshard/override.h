@@ -7,6 +7,7 @@
 #include <string>
 
 #include "reshard/decision.h"
+#include "reshard/dtype.h"
 
 namespace reshard {
 
@@ -30,12 +31,14 @@ struct UnitOverride {
   std::optional<Given<AfterBackward>> after_backward{};
   std::optional<Given<Reduce>> reduce{};
   std::optional<Given<int>> prefetch_forward{}, prefetch_backward{};  // 0 … kMaxPrefetch
+  std::optional<Given<Dtype>> param_dtype{};                          // over [precision] and the program's word
   bool command_line = false;  // beats every entry of the job file, whatever its match
 
   bool operator==(const UnitOverride& other) const {
     return match == other.match && after_forward == other.after_forward && after_backward == other.after_backward &&
            reduce == other.reduce && prefetch_forward == other.prefetch_forward &&
-           prefetch_backward == other.prefetch_backward && command_line == other.command_line;
+           prefetch_backward == other.prefetch_backward && param_dtype == other.param_dtype &&
+           command_line == other.command_line;
   }
 };
 

@@ -72,7 +72,7 @@ void launch(const Job& job, const std::function<void(Rank&)>& body);
 // the unit may lie elsewhere next time. Index = place in UnitSpec::parameters. A copy that outlives its hook may be asked
 // for nothing: throws Error(model) naming parameter and unit. So does asking for the other dtype than the unit's, for
 // parameters in the backward of a unit that says it does without, and for the gradient of a frozen parameter or outside
-// of backward.
+// of backward. Every call is checked for all that: take a span once per hook, not once per element.
 class View {
  public:
   Dtype dtype() const;  // of parameters and gradients
@@ -231,11 +231,16 @@ class Runtime {
   // between and goes on calls abandon() first; step(), evaluate(), forward() and backward() do that themselves.
   //
   // An exception before update(), skip() or carry() has come to its end undoes the step; one between that and end_step()
-  // leaves the step done, and only its result is lost.
+  // leaves the step done, and only its result is lost. So whoever catches one goes on with the step of number steps_done(),
+  // which is the same on every rank: a step that is done has counted its gradient once, and is not to be run again.
+  //
+  // abandon() tells the other ranks, whose step then fails too. A further one before this rank has begun anything else
+  // tells nobody: all meet at what each begins next, and nothing has happened that could be undone.
   //
   // All ranks end a step in the same way; where one differs, all get an Error(model) and nothing is updated. A norm that is
-  // not finite makes update() and carry() skip, as [train] stop_after_skipped says; a loss that is not finite is seen at
-  // end_step(), which is after the update: step() looks at it before.
+  // not finite makes update() and carry() skip, as [train] stop_after_skipped says. So does a loss that is not finite on
+  // any rank, where they are given this rank's sum of losses; end_step() then needs none. A loss that only end_step() is
+  // given comes after the update.
   //
   // In place of update, skip() drops the step's gradients and carry() keeps them: they are added to the next step's, until
   // an update uses them up or zero_gradients() drops them.
@@ -246,9 +251,12 @@ class Runtime {
   void reduce();                         // waits until this step's gradients are reduced
   double gradient_norm();                // [collective] global; independent of the sharding
   void update(double gradient_norm);     // [collective] clips by it, then the optimizer; nothing is whole afterwards
+  void update(double gradient_norm, double loss_sum);
   void skip();
   void carry();
+  void carry(double loss_sum);
   StepResult end_step(double loss_sum);  // [collective] the sum of this rank's micro-batches' losses
+  StepResult end_step();                 // after an update or a carry that was given it, whose word stands in any case
   void zero_gradients();                 // between steps: drops what carry() kept
   void abandon() noexcept;               // every unit is sharded again, this step's gradients are dropped
 

@@ -1,0 +1,16 @@
+#pragma once
+
+// The one table of the strategies that come with Reshard; tests/plugin/catalog_test.cpp compares it with plugins/.
+
+#include <string>
+
+namespace reshard::tests {
+
+inline constexpr const char* kShipped[] = {"replicate",    "zero1",  "zero2",     "zero3",      "root_no_reshard",
+                                           "node_reshard", "hybrid", "keep_last", "byte_budget"};
+
+inline std::string shipped(const std::string& name) {
+  return std::string(RESHARD_BINARY_DIR) + "/plugins/" + name + ".so";
+}
+
+}  // namespace reshard::tests
