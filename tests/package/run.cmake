@@ -3,7 +3,7 @@ cmake_minimum_required(VERSION 3.25)
 set(ENV{RESHARD_PLUGIN_PATH} "")
 set(ENV{PKG_CONFIG_PATH} ${PREFIX}/lib/pkgconfig)
 set(TINY --steps 2 --set model.layers=1 --set model.width=32 --set model.heads=2 --set model.sequence=16
-         --set train.global_batch=4 --set train.evaluate_every=0 --data ${PREFIX}/share/doc/reshard)
+         --set train.global_batch=4 --set train.evaluate_every=0 --data ${SOURCE}/README.md)
 
 # run([FAILS] [IN folder] [SHOWS text]… COMMAND …): runs it, checks whether it succeeds and that its output holds every
 # text, and leaves the output in OUTPUT.
