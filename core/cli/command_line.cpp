@@ -144,7 +144,7 @@ class CommandLineParser {
 
   void add_plugins() {
     CLI::App* plugins = add(&app_, Command::plugins, "plugins",
-                           "list the strategies that are installed, describe one, begin a new one");
+                            "list the strategies that are installed, describe one, begin a new one");
     plugins->require_subcommand(0, 1);
     CLI::App* list =
         add(plugins, Command::plugins_list, "list", "every strategy that is found, and where; runs none of them");
@@ -156,7 +156,8 @@ class CommandLineParser {
         add(plugins, Command::plugins_describe, "describe", "one strategy's summary, version and options");
     describe->add_option("NAME", line_.name, "a strategy's name, or the path of a .so")->type_name("");
     add_json(describe);
-    CLI::App* begin = add(plugins, Command::plugins_new, "new", "a folder with all that a strategy of your own begins with");
+    CLI::App* begin =
+        add(plugins, Command::plugins_new, "new", "a folder with all that a strategy of your own begins with");
     begin->add_option("NAME", line_.name, "the strategy's name, which is its file's and the folder's")->type_name("");
     begin->add_option("--lang", line_.language, "c++ (C++17, the default) or c (C11)")->type_name("c++|c");
   }

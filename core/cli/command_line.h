@@ -41,10 +41,10 @@ struct CommandLine {
   std::vector<std::string> strategies;  // --strategies, split at commas
   std::optional<int> blocks, block_steps;
   bool print_job = false;
-  std::string json;  // --json: a path, "-" = stdout, empty = none
-  std::string name;  // plugins describe NAME, plugins new NAME
+  std::string json;              // --json: a path, "-" = stdout, empty = none
+  std::string name;              // plugins describe NAME, plugins new NAME
   std::string language = "c++";  // plugins new: "c++" or "c"
-  std::string help;  // not empty: print this and do nothing else (--help, --version)
+  std::string help;              // not empty: print this and do nothing else (--help, --version)
 };
 
 // Throws Error(config) at "command line" for what it does not understand, with the nearest option or command.

@@ -82,8 +82,7 @@ std::vector<Example> examples(Command command, const Face& face) {
     case Command::plugins_describe:
       return {{"plugins describe " + names.one, ""},
               {"plugins describe ./acme_mine.so", "a file that no folder holds"}};
-    case Command::plugins_new:
-      return {{"plugins new acme_mine", "in C++"}, {"plugins new acme_mine --lang c", "in C"}};
+    case Command::plugins_new: return {{"plugins new acme_mine", "in C++"}, {"plugins new acme_mine --lang c", "in C"}};
   }
   return {};
 }
@@ -130,8 +129,8 @@ std::string examples_text(Command command, const Face& face) {
 
 std::string help_page(Command command, const CLI::App& app, const Face& face) {
   const bool top = command == Command::none;
-  const bool inner = command == Command::plugins_list || command == Command::plugins_describe ||
-                     command == Command::plugins_new;
+  const bool inner =
+      command == Command::plugins_list || command == Command::plugins_describe || command == Command::plugins_new;
   const std::string name = face.name + (top ? "" : inner ? " plugins " + app.get_name() : " " + app.get_name());
   std::string text =
       fmt::format("{}: {}\n\nusage: {} {}\n", name, app.get_description(), face.typed, usage(command, face));

@@ -25,10 +25,11 @@ void check_name(const std::string& name, const std::string& where) {
   const auto allowed = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_'; };
   const bool good = name[0] >= 'a' && name[0] <= 'z' && std::all_of(name.begin(), name.end(), allowed);
   if (!good || name.size() > kLongestName)
-    throw Error(ErrorCode::config, fmt::format("\"{}\" is no name for a strategy", name), where,
-                fmt::format("names match [a-z][a-z0-9_]*, have at most {} characters, and begin with who makes them, as "
-                            "acme_mine does",
-                            kLongestName));
+    throw Error(
+        ErrorCode::config, fmt::format("\"{}\" is no name for a strategy", name), where,
+        fmt::format("names match [a-z][a-z0-9_]*, have at most {} characters, and begin with who makes them, as "
+                    "acme_mine does",
+                    kLongestName));
   const std::vector<std::string> taken = plugin::installed_names(plugin::search_folders({}));
   if (std::binary_search(taken.begin(), taken.end(), name))
     throw Error(ErrorCode::config, fmt::format("\"{}\" is the name of an installed strategy", name), where,
@@ -81,7 +82,8 @@ void write(const fs::path& path, const std::string& text) {
   out.close();
   if (!out) throw Error(ErrorCode::io, "cannot be written", path.string(), "check that this folder can be written to");
   if (text.starts_with("#!"))
-    fs::permissions(path, fs::perms::owner_exec | fs::perms::group_exec | fs::perms::others_exec, fs::perm_options::add);
+    fs::permissions(path, fs::perms::owner_exec | fs::perms::group_exec | fs::perms::others_exec,
+                    fs::perm_options::add);
 }
 
 }  // namespace
@@ -99,9 +101,10 @@ void new_plugin(const CommandLine& line, const Face& face, Output& output) {
     write(fs::path(name) / place, filled(file->text, words));
     made += fmt::format("  {}/{}\n", name, place);
   }
-  output.print(fmt::format("made\n{1}\nnext\n  cmake -S {0} -B build\n  cmake --build build\n"
-                           "  {2} plugins check build/{0}.so\n  reshard-gpt train --strategy build/{0}.so\n",
-                           name, made, face.typed));
+  output.print(
+      fmt::format("made\n{1}\nnext\n  cmake -S {0} -B build\n  cmake --build build\n"
+                  "  {2} plugins check build/{0}.so\n  reshard-gpt train --strategy build/{0}.so\n",
+                  name, made, face.typed));
 }
 
 }  // namespace reshard::cli

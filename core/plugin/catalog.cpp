@@ -12,7 +12,8 @@
 #include "reshard/error.h"
 #include "reshard/text.h"
 
-// Defined by programs that are built with find_package(reshard): the strategies of the package that they were built with.
+// Defined by programs that are built with find_package(reshard): the strategies of the package that they were built
+// with.
 extern "C" __attribute__((weak)) const char reshard_package_strategies[];
 
 namespace reshard::plugin {

@@ -90,7 +90,8 @@ void Program::check_shape(const Job& job) const {
                 where(job, "model.units", "model.tied"), "set tied = false, or units = \"root\"");
   }
   if (job.train.divisor == "tokens") {
-    throw Error(ErrorCode::config, "divisor = \"tokens\" is not for this program: all its micro-batches have equally many",
+    throw Error(ErrorCode::config,
+                "divisor = \"tokens\" is not for this program: all its micro-batches have equally many",
                 job.where("train.divisor"), "use divisor = \"ranks\", which is the same mean");
   }
   if (tokens_.empty() && shape_.vocabulary < kByteTokens) {

@@ -50,3 +50,26 @@ function(expect_strategy file name)
   run(SHOWS "${name} 0.1.0" COMMAND ${PREFIX}/bin/reshard plugins describe ${file})
   run(SHOWS "strategy ${name} 0.1.0" "2 steps in" COMMAND ${PREFIX}/bin/reshard-gpt train --strategy ${file} ${TINY})
 endfunction()
+
+# add_symbols(FILE): a function that would be visible in the strategy's file, and where ACME_MISSING is defined a call of one
+# that nobody has. C and C++.
+function(add_symbols file)
+  file(APPEND ${file} [[
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+int acme_visible(void) __attribute__((visibility("default")));
+int acme_missing(void);
+int acme_visible(void) {
+#ifdef ACME_MISSING
+  return acme_missing();
+#else
+  return 1;
+#endif
+}
+#ifdef __cplusplus
+}
+#endif
+]])
+endfunction()

@@ -1,4 +1,5 @@
-// A program with its own main and its own loop: two ranks fit y = 3x - 1 under the strategy that the command line names.
+// A program with its own main and its own loop: two ranks fit y = 3x - 1 under the strategy that the command line
+// names.
 #include <cmath>
 #include <cstdio>
 
