@@ -9,5 +9,5 @@ run(SHOWS "Package: reshard" "Version: ${VERSION}" "libc6 (>= " "libstdc++6 (>= 
 run(COMMAND dpkg-deb -x ${deb} ${WORK}/root)
 
 set(usr ${WORK}/root/usr)
-run(SHOWS "${usr}/lib/reshard/strategies/abi1/zero3.so" IN ${WORK}/root COMMAND ${usr}/bin/reshard plugins list --json -)
+run(SHOWS "${usr}/${LIBDIR}/reshard/strategies/abi1/zero3.so" IN ${WORK}/root COMMAND ${usr}/bin/reshard plugins list --json -)
 run(SHOWS "2 steps in" COMMAND ${usr}/bin/reshard-gpt train ${TINY})

@@ -1,7 +1,7 @@
 # For the scripts of this folder. Sets TINY, the options of a short run of the installed reshard-gpt.
 cmake_minimum_required(VERSION 3.25)
 set(ENV{RESHARD_PLUGIN_PATH} "")
-set(ENV{PKG_CONFIG_PATH} ${PREFIX}/lib/pkgconfig)
+set(ENV{PKG_CONFIG_PATH} ${PREFIX}/${LIBDIR}/pkgconfig)
 set(TINY --steps 2 --set model.layers=1 --set model.width=32 --set model.heads=2 --set model.sequence=16
          --set train.global_batch=4 --set train.evaluate_every=0 --data ${SOURCE}/README.md)
 
