@@ -143,7 +143,8 @@ class CommandLineParser {
   }
 
   void add_plugins() {
-    CLI::App* plugins = add(&app_, Command::plugins, "plugins", "list the strategies that are installed, describe one");
+    CLI::App* plugins = add(&app_, Command::plugins, "plugins",
+                            "list the strategies that are installed, describe one, begin a new one");
     plugins->require_subcommand(0, 1);
     CLI::App* list =
         add(plugins, Command::plugins_list, "list", "every strategy that is found, and where; runs none of them");
@@ -155,6 +156,10 @@ class CommandLineParser {
         add(plugins, Command::plugins_describe, "describe", "one strategy's summary, version and options");
     describe->add_option("NAME", line_.name, "a strategy's name, or the path of a .so")->type_name("");
     add_json(describe);
+    CLI::App* begin =
+        add(plugins, Command::plugins_new, "new", "a folder with all that a strategy of your own begins with");
+    begin->add_option("NAME", line_.name, "the strategy's name, which is its file's and the folder's")->type_name("");
+    begin->add_option("--lang", line_.language, "c++ (C++17, the default) or c (C11)")->type_name("c++|c");
   }
 
   CLI::App* add(CLI::App* parent, Command command, const std::string& name, const std::string& summary) {
@@ -190,6 +195,7 @@ class CommandLineParser {
     switch (parser.command) {
       case Command::none: return face_.name;
       case Command::plugins_list:
+      case Command::plugins_new:
       case Command::plugins_describe: return face_.name + " plugins " + parser.app->get_name();
       default: return face_.name + " " + parser.app->get_name();
     }
@@ -225,11 +231,15 @@ class CommandLineParser {
            face_.has_model ? fmt::format("one of train, explain, compare and plugins; see {} --help", face_.name)
                            : fmt::format("see {} --help", face_.name));
     if (line_.command == Command::plugins)
-      fail("no command of plugins is given", fmt::format("list or describe; see {} plugins --help", face_.name));
+      fail("no command of plugins is given", fmt::format("list, describe or new; see {} plugins --help", face_.name));
     if (line_.command == Command::plugins_describe && line_.name.empty())
       fail("no strategy is named", fmt::format("{} plugins list shows them", face_.name));
+    if (line_.command == Command::plugins_new && line_.name.empty())
+      fail("no name is given", fmt::format("as in {} plugins new acme_mine", face_.name));
     refuse_empty();
     refuse_two_values("--reshard-after-forward");
+    if (line_.language != "c++" && line_.language != "c")
+      fail(fmt::format("--lang takes c++ or c, not \"{}\"", line_.language), "");
     const std::size_t most = line_.command == Command::compare ? 2 : 1;
     if (line_.files.size() > most)
       fail(fmt::format("\"{}\" is one argument too many", line_.files[most]),

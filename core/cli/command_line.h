@@ -12,7 +12,7 @@
 
 namespace reshard::cli {
 
-enum class Command { none, train, explain, compare, plugins, plugins_list, plugins_describe };
+enum class Command { none, train, explain, compare, plugins, plugins_list, plugins_describe, plugins_new };
 
 // An option that the program adds to train, explain and compare.
 struct ProgramFlag {
@@ -42,9 +42,10 @@ struct CommandLine {
   std::vector<std::string> strategies;  // --strategies, split at commas
   std::optional<int> blocks, block_steps;
   bool print_job = false;
-  std::string json;  // --json: a path, "-" = stdout, empty = none
-  std::string name;  // plugins describe NAME
-  std::string help;  // not empty: print this and do nothing else (--help, --version)
+  std::string json;              // --json: a path, "-" = stdout, empty = none
+  std::string name;              // plugins describe NAME, plugins new NAME
+  std::string language = "c++";  // plugins new: "c++" or "c"
+  std::string help;              // not empty: print this and do nothing else (--help, --version)
 };
 
 // Throws Error(config) at "command line" for what it does not understand, with the nearest option or command.

@@ -82,6 +82,7 @@ std::vector<Example> examples(Command command, const Face& face) {
     case Command::plugins_describe:
       return {{"plugins describe " + names.one, ""},
               {"plugins describe ./acme_mine.so", "a file that no folder holds"}};
+    case Command::plugins_new: return {{"plugins new acme_mine", "in C++"}, {"plugins new acme_mine --lang c", "in C"}};
   }
   return {};
 }
@@ -96,6 +97,7 @@ std::string usage(Command command, const Face& face) {
     case Command::plugins: return "plugins COMMAND";
     case Command::plugins_list: return "plugins list [JOB] [options]";
     case Command::plugins_describe: return "plugins describe NAME [options]";
+    case Command::plugins_new: return "plugins new NAME [options]";
   }
   return "";
 }
@@ -103,6 +105,8 @@ std::string usage(Command command, const Face& face) {
 std::string note(Command command, const Face& face) {
   const bool job = command == Command::train || command == Command::explain || command == Command::compare;
   if (job && !face.default_job.empty()) return fmt::format("Without JOB it is {}.\n", face.default_job);
+  if (command == Command::plugins_new)
+    return "The folder NAME is made in the working directory; its README says how to go on.\n";
   if (command == Command::none)
     return fmt::format(
         "{} COMMAND --help shows a command's options.\n"
@@ -126,7 +130,8 @@ std::string examples_text(Command command, const Face& face) {
 
 std::string help_page(Command command, const CLI::App& app, const Face& face) {
   const bool top = command == Command::none;
-  const bool inner = command == Command::plugins_list || command == Command::plugins_describe;
+  const bool inner =
+      command == Command::plugins_list || command == Command::plugins_describe || command == Command::plugins_new;
   const std::string name = face.name + (top ? "" : inner ? " plugins " + app.get_name() : " " + app.get_name());
   std::string text =
       fmt::format("{}: {}\n\nusage: {} {}\n", name, app.get_description(), face.typed, usage(command, face));

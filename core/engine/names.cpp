@@ -52,7 +52,7 @@ void check_variant(const Job& job, const Job::Variant& variant, const std::vecto
       throw Error(ErrorCode::config,
                   fmt::format("the variant \"{}\" has the variant \"{}\" for its plugin", variant.name, other.name),
                   variant.where, "name a strategy or the path of a .so");
-  plugin::find(variant.plugin, plugin::search_folders(job.plugins.path), variant.where);
+  plugin::find(variant.plugin, plugin::search_folders(job.plugins), variant.where);
 }
 
 }  // namespace

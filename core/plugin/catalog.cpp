@@ -12,6 +12,10 @@
 #include "reshard/error.h"
 #include "reshard/text.h"
 
+// Defined by programs that are built with find_package(reshard): the strategies of the package that they were built
+// with.
+extern "C" __attribute__((weak)) const char reshard_package_strategies[];
+
 namespace reshard::plugin {
 namespace {
 
@@ -47,6 +51,15 @@ void add_environment(std::vector<SearchFolder>& folders) {
   }
 }
 
+// An installed package may have been moved, so what lies around the program counts before what a build was told.
+fs::path installed_folder(const fs::path& program) {
+  std::error_code error;
+  const fs::path near = (program.parent_path() / RESHARD_STRATEGIES_FROM_BIN).lexically_normal();
+  if (!program.empty() && fs::is_directory(near, error)) return near;
+  if (reshard_package_strategies != nullptr) return reshard_package_strategies;
+  return RESHARD_INSTALLED_STRATEGIES;
+}
+
 }  // namespace
 
 std::vector<SearchFolder> search_folders(const Job::Plugins& rules) {
@@ -62,7 +75,7 @@ std::vector<SearchFolder> search_folders(const Job::Plugins& rules) {
   std::error_code error;
   const fs::path program = fs::read_symlink("/proc/self/exe", error);
   if (!error) folders.push_back({program.parent_path().parent_path() / "plugins", "beside the program"});
-  folders.push_back({RESHARD_INSTALLED_STRATEGIES, "installed"});
+  folders.push_back({installed_folder(program), "installed"});
   return folders;
 }
 

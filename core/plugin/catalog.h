@@ -20,9 +20,10 @@ struct SearchFolder {
 
 // The folders in the order in which they are searched: those of the job ([plugins].path, absolute), those of the
 // environment variable RESHARD_PLUGIN_PATH (absolute, separated by ':'; not read in a setuid program, nor where
-// rules.env_path is false), the folder
-// `plugins` beside the program's own folder (that is the build folder, for a program in it), the one that Reshard
-// installs into. Throws Error(config) for a path that is not absolute.
+// rules.env_path is false), the folder `plugins` beside the program's own folder (that is the build folder, for a program
+// in it), the one of installed strategies: of an installed program, those of its own prefix; else of the package that the
+// program was built with; else where Reshard was configured to be installed. Throws Error(config) for a path that is not
+// absolute.
 std::vector<SearchFolder> search_folders(const Job::Plugins& rules = {});
 
 // A file's path as a reader of this folder would type it: relative when it lies below the working directory.

@@ -24,6 +24,9 @@
 #include "reshard/error.h"
 #include "reshard/text.h"
 
+// Defined by programs that are built with find_package(reshard): the probe of the package that they were built with.
+extern "C" __attribute__((weak)) const char reshard_package_probe[];
+
 namespace reshard::plugin {
 namespace {
 
@@ -220,6 +223,7 @@ std::vector<fs::path> probe_candidates() {
   if (!error)
     for (const char* below : {".", "../bin", "../libexec/reshard", "../lib/reshard"})
       all.push_back((folder / below / kName).lexically_normal());
+  if (reshard_package_probe != nullptr) all.emplace_back(reshard_package_probe);
   all.emplace_back(RESHARD_BUILT_PROBE);
   all.emplace_back(RESHARD_INSTALLED_PROBE);
   return all;

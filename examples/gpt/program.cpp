@@ -1,7 +1,9 @@
 #include "program.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <stdexcept>
+#include <system_error>
 
 #include <fmt/format.h>
 
@@ -37,6 +39,15 @@ std::string where(const Job& job, const std::string& key, const std::string& oth
 }
 
 }  // namespace
+
+// The one that was installed with this program, or the repository's.
+std::string Program::default_job() const {
+  std::error_code error;
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
+  const std::filesystem::path installed = (program.parent_path() / GPT_JOB_FROM_BIN).lexically_normal();
+  if (!error && std::filesystem::exists(installed, error)) return installed.string();
+  return "examples/gpt/job.toml";
+}
 
 void Program::declare(reshard::Tables& tables) {
   tables.emplace_back("model", "The network: GPT-2's architecture.");
@@ -81,7 +92,8 @@ void Program::check_shape(const Job& job) const {
                 where(job, "model.units", "model.tied"), "set tied = false, or units = \"root\"");
   }
   if (job.train.divisor == "tokens") {
-    throw Error(ErrorCode::config, "divisor = \"tokens\" is not for this program: all its micro-batches have equally many",
+    throw Error(ErrorCode::config,
+                "divisor = \"tokens\" is not for this program: all its micro-batches have equally many",
                 job.where("train.divisor"), "use divisor = \"ranks\", which is the same mean");
   }
   if (tokens_.empty() && shape_.vocabulary < kByteTokens) {

@@ -17,7 +17,7 @@ class Program final : public reshard::Program {
  public:
   std::string name() const override { return "gpt"; }
   std::string summary() const override { return "Trains a GPT-2 on bytes of text, sharded over ranks"; }
-  std::string default_job() const override { return "examples/gpt/job.toml"; }
+  std::string default_job() const override;
   std::string sample_unit() const override { return "tokens"; }
 
   void declare(reshard::Tables& tables) override;

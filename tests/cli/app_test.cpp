@@ -259,6 +259,34 @@ TEST(PrintJob, JsonHoldsTheJobToo) {
   EXPECT_EQ(json::parse(alone.out), out);
 }
 
+// tests/package builds what it makes.
+TEST(App, BeginsAStrategyUnderAFreeNameInAFreeFolder) {
+  Toy toy;
+  const Folder folder;
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(folder.file(""));
+  const AppRun made = run_app(toy, {"plugins", "new", "acme_mine", "--lang", "c"});
+  const AppRun again = run_app(toy, {"plugins", "new", "acme_mine"}),
+               shipped = run_app(toy, {"plugins", "new", "zero3"});
+  const AppRun bad = run_app(toy, {"plugins", "new", "../acme"});
+  std::filesystem::current_path(before);
+  EXPECT_EQ(made.code, 0) << made.err;
+  EXPECT_NE(text_of(folder.file("acme_mine/acme_mine.c")).find("RESHARD_NOTE(\"acme_mine\", \"0.1.0\", 0)"),
+            std::string::npos);
+  expect_failure(
+      again, 2,
+      "toy: toy plugins new: acme_mine is here already, and is no empty folder (choose another name, or another "
+      "working directory)\n");
+  expect_failure(
+      shipped, 2,
+      "toy: toy plugins new: \"zero3\" is the name of an installed strategy (begin it with who makes it, as in "
+      "acme_zero3)\n");
+  expect_failure(
+      bad, 2,
+      "toy: toy plugins new: \"../acme\" is no name for a strategy (names match [a-z][a-z0-9_]*, have at most "
+      "63 characters, and begin with who makes them, as acme_mine does)\n");
+}
+
 // The plugins of a job stand in the folders that it names; nothing else of the job need be this program's.
 TEST(Plugins, ListSearchesTheFoldersOfAJob) {
   Toy toy;

@@ -83,6 +83,8 @@ TEST(CommandLine, CompareTakesArmsOrTwoFiles) {
 
 TEST(CommandLine, PluginsHasItsOwnCommands) {
   EXPECT_EQ(parse({"plugins", "list"}, face()).command, Command::plugins_list);
+  EXPECT_EQ(parse({"plugins", "new", "acme_mine"}, face()).language, "c++");
+  EXPECT_EQ(parse({"plugins", "new", "acme_mine", "--lang", "c"}, face()).language, "c");
   const CommandLine describe = parse({"plugins", "describe", "north", "--json", "x.json"}, face());
   EXPECT_EQ(describe.command, Command::plugins_describe);
   EXPECT_EQ(describe.name, "north");
@@ -125,9 +127,12 @@ TEST(CommandLine, ErrorsSayWhatToType) {
   EXPECT_EQ(error_of({"compare", "a", "b", "c"}), line + "\"c\" is one argument too many (see toy compare --help)");
   EXPECT_EQ(error_of({"compare", "--blocks", "0"}), line + "--blocks = 0 is out of range (give 1 or more)");
   EXPECT_EQ(error_of({"compare", "--block-steps", "1"}), line + "--block-steps = 1 is out of range (give 2 or more)");
-  EXPECT_EQ(error_of({"plugins"}), line + "no command of plugins is given (list or describe; see toy plugins --help)");
+  EXPECT_EQ(error_of({"plugins"}),
+            line + "no command of plugins is given (list, describe or new; see toy plugins --help)");
   EXPECT_EQ(error_of({"plugins", "lsit"}), line + "unknown command lsit (did you mean list?)");
   EXPECT_EQ(error_of({"plugins", "describe"}), line + "no strategy is named (toy plugins list shows them)");
+  EXPECT_EQ(error_of({"plugins", "new"}), line + "no name is given (as in toy plugins new acme_mine)");
+  EXPECT_EQ(error_of({"plugins", "new", "acme", "--lang", "rust"}), line + "--lang takes c++ or c, not \"rust\"");
   EXPECT_EQ(error_of({"plugins", "list", "x", "y"}),
             line + "\"y\" is one argument too many (see toy plugins list --help)");
   EXPECT_EQ(error_of({"explain", "--strategies", "north,south", "--strategy", "east"}),
@@ -228,7 +233,8 @@ TEST(CommandLine, HelpMentionsEveryOption) {
   expect({"compare"}, with({"--strategies A,B,…", "--blocks N", "--block-steps N"}));
   expect({"plugins", "list"}, {"--json FILE", "-h, --help"});
   expect({"plugins", "describe"}, {"--json FILE", "-h, --help"});
-  expect({"plugins"}, {"list", "describe"});
+  expect({"plugins"}, {"list", "describe", "new"});
+  expect({"plugins", "new"}, {"--lang c++|c", "-h, --help"});
   expect({}, {"train", "explain", "compare", "plugins", "--version", "-h, --help"});
 }
 
@@ -242,7 +248,7 @@ commands
   train    train the model, and show what it cost
   explain  show the plan, who decided what, and what it will cost; nothing runs
   compare  let strategies take turns on one training state, or compare two runs
-  plugins  list the strategies that are installed, describe one
+  plugins  list the strategies that are installed, describe one, begin a new one
 
 options
   -h, --help  show this page

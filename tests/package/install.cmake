@@ -1,0 +1,18 @@
+# The fixture: installs this build. Then what was installed runs from there, and finds its own strategies and its own job.
+include(${CMAKE_CURRENT_LIST_DIR}/run.cmake)
+
+file(REMOVE_RECURSE ${PREFIX})
+run(COMMAND ${CMAKE_COMMAND} --install ${BUILD} --prefix ${PREFIX})
+run(SHOWS "reshard ${VERSION}" COMMAND ${PREFIX}/bin/reshard --version)
+run(COMMAND ${PREFIX}/bin/reshard plugins list --json -)
+string(JSON first GET "${OUTPUT}" strategies 0 file)
+if(NOT first MATCHES "^${PREFIX}/${LIBDIR}/reshard/strategies/abi1/")
+  message(FATAL_ERROR "the installed reshard uses ${first}")
+endif()
+run(SHOWS "strategy zero3" "2 steps in" COMMAND ${PREFIX}/bin/reshard-gpt train ${TINY})
+run(SHOWS "${PREFIX}/share/reshard/gpt/job.toml" COMMAND ${PREFIX}/bin/reshard-gpt train --help)
+foreach(file LICENSE README.md CHANGELOG.md sdk/README.md plugins/zero3/README.md)
+  if(NOT EXISTS ${PREFIX}/share/doc/reshard/${file})
+    message(FATAL_ERROR "${file} is not installed")
+  endif()
+endforeach()

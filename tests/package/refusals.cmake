@@ -1,0 +1,31 @@
+# What the package refuses when a project is configured.
+include(${CMAKE_CURRENT_LIST_DIR}/run.cmake)
+set(CC cc)
+set(CXX c++)
+set(CONFIGURE_ARGUMENTS FAILS)
+
+# refuses("lines of a CMakeLists.txt" "what is said")
+function(refuses lines text)
+  file(WRITE ${WORK}/project/CMakeLists.txt
+    "cmake_minimum_required(VERSION 3.25)\nproject(acme LANGUAGES CXX)\n"
+    "find_package(reshard CONFIG REQUIRED COMPONENTS sdk)\n${lines}\n")
+  configure(${WORK}/project ${ARGN})
+  string(REGEX REPLACE "[ \n]+" " " flat "${OUTPUT}")
+  string(FIND "${flat}" "${text}" place)
+  if(place EQUAL -1)
+    message(FATAL_ERROR "it does not say \"${text}\"")
+  endif()
+endfunction()
+
+set(fast "reshard_add_strategy(acme_x): strategies are not built with -ffast-math")
+set(good "reshard_add_strategy(acme_x SOURCES acme_x.cpp)")
+refuses("${good}" "${fast}" -DCMAKE_CXX_FLAGS=-ffast-math)
+refuses("add_compile_options(-ffast-math)\n${good}" "${fast}")
+refuses("add_link_options(-ffast-math)\n${good}" "${fast}")
+refuses("${good}" "strategies are not built with -Ofast" -DCMAKE_CXX_FLAGS_RELEASE=-Ofast)
+refuses("reshard_add_strategy(Acme SOURCES a.cpp)" "\"Acme\" is no name for a strategy; names match [a-z][a-z0-9_]*")
+refuses("reshard_add_strategy(acme_x a.cpp)" "reshard_add_strategy(acme_x): does not know a.cpp")
+refuses("reshard_add_strategy(acme_x)" "reshard_add_strategy(acme_x): SOURCES is missing")
+refuses("find_package(reshard 77 CONFIG REQUIRED COMPONENTS sdk)" "requested version \"77\"")
+refuses("find_package(reshard CONFIG REQUIRED COMPONENTS sdk nonsense)" "there is no component nonsense; there are sdk and runtime")
+refuses("find_package(reshard CONFIG REQUIRED)" "fmt" -DCMAKE_DISABLE_FIND_PACKAGE_fmt=ON)
