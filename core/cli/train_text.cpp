@@ -58,7 +58,7 @@ std::string start_text(const Job& job, const Facts& facts, const engine::Planned
     rows.push_back({when_text(change), fmt::format("{} {}, plan {}{}", strategy_text(later[i]), later[i].version,
                                                    later[i].plan.hash(), never_text(change, job))});
   }
-  rows.push_back({"manifest", short_path(manifest)});
+  rows.push_back({"manifest", plugin::short_path(manifest)});
   std::string text = rows_text(rows, "  ");
   for (const std::string& line : planned.log) text += fmt::format("  {}\n", style.warn(safe_text(line)));
   for (std::size_t i = 0; i < later.size(); ++i)

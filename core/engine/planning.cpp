@@ -79,8 +79,8 @@ std::optional<BackwardOrder> backward_order(const Job& job) {
 
 UserWord user_word(const Job& job) {
   const char* key = "precision.param_dtype";
-  std::optional<Dtype> all = dtype_of(job.precision.param_dtype);
-  if (all == Dtype::fp32 && !job.places.contains(key)) all.reset();
+  std::optional<Dtype> all;  // absent where it says what the core does anyway
+  if (job.precision.param_dtype != "fp32" || job.places.contains(key)) all = dtype_of(job.precision.param_dtype);
   return {job.strategy.units, given(job, job.strategy.shard_over, "strategy.shard_over"),
           given(job, job.strategy.all_reduce, "strategy.all_reduce"),
           given(job, backward_order(job), "strategy.backward_order"), given(job, all, key)};
