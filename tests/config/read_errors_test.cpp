@@ -51,7 +51,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"[qqq]\n",
              "job.toml:1:2: unknown table [qqq] (the tables are strategy, mesh, precision, memory, train, optimizer, "
              "optimizer.schedule, plugins, model, data, strategy.options, strategy.unit, strategy.variant, "
-             "strategy.switch and optimizer.group)"},
+             "strategy.switch, optimizer.group and plugins.pin)"},
         Case{"\"train.steps\" = 3\n", R"(job.toml:1:1: unknown key "train.steps" outside of any table)"},
         Case{"[model]\nlayer = 3\n", R"(job.toml:2:1: unknown key "layer" in [model] (did you mean "layers"?))"},
         Case{"[train]\nsteps = 1\nfoo = 1\nbar = 1\n",
