@@ -118,7 +118,8 @@ class Child {
     const auto began = Clock::now();
     ProbeResult result;
     if (const int error = start(program, arguments); error != 0) {
-      result.reason = std::strerror(error);
+      result.reason = fmt::format("{}: {}", program.string(), std::strerror(error));
+      result.remedy = "allow this user one more process";
       return result;
     }
     wait(began + limits_.time);
@@ -237,7 +238,7 @@ std::string ProbeResult::text(const ProbeLimits& limits) const {
     case End::crashed: return fmt::format("crashed: {}", strsignal(status));
     case End::hung: return fmt::format("did not end within {:g} s", static_cast<double>(limits.time.count()) * 1e-3);
     case End::exited_early: return fmt::format("exited with {} before it had finished", status);
-    case End::not_started: return fmt::format("could not be started: {}", reason);
+    case End::not_started: return fmt::format("could not be loaded in a child process first: {}", reason);
   }
   return "";
 }
@@ -256,8 +257,10 @@ ProbeResult run_probe(const SealedFile& plugin, const std::vector<std::string>& 
   if (program.empty()) {
     std::vector<std::string> tried;
     for (const fs::path& candidate : probe_candidates()) tried.push_back(candidate.string());
-    throw Error(ErrorCode::plugin, fmt::format("there is no program reshard-probe; tried {}", base::list_text(tried)), {},
-                "install it, name it in RESHARD_PROBE, or write probe = \"never\" in [plugins]", "probe.missing");
+    ProbeResult result;
+    result.reason = fmt::format("there is no program reshard-probe; tried {}", base::list_text(tried));
+    result.remedy = "install it, name it in RESHARD_PROBE, or write probe = \"never\" in [plugins]";
+    return result;
   }
   return Child(plugin, limits).run(program, arguments);
 }
@@ -275,8 +278,7 @@ void probe_loading(const SealedFile& plugin, const fs::path& file, const std::st
     case ProbeResult::End::hung: refuse("probe.hung"); break;
     case ProbeResult::End::exited_early: refuse("probe.exited"); break;
     case ProbeResult::End::not_started:
-      throw Error(ErrorCode::plugin, fmt::format("{} {}", probe_program().string(), result.text(limits)), where,
-                  "allow this user one more process", "probe.not-started");
+      throw Error(ErrorCode::plugin, result.text(limits), where, result.remedy, "probe.not-started");
   }
   // The child met an error of its own kind; this process says it in the same words, with the code that it came with.
   if (result.report.empty()) return;

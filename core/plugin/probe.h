@@ -29,7 +29,7 @@ struct ProbeResult {
   std::string report;   // completed: what it wrote
   std::string output;   // of stdout and stderr, the first 64 KiB
   int status = 0;       // crashed: the signal; exited_early: the exit status
-  std::string reason;   // not_started
+  std::string reason, remedy;  // not_started
   double seconds = 0;
 
   // "crashed: Segmentation fault", "did not end within 20 s", "exited with 0 before it had finished"; "" = completed.

@@ -50,6 +50,18 @@ TEST(Probe, TellsHowAChildEnded) {
   EXPECT_EQ(hung.text(limits), "did not end within 0.3 s");
 }
 
+TEST(Probe, WithoutItsProgramNothingIsLoadedUnlessTheJobSaysSo) {
+  ASSERT_EQ(setenv("RESHARD_PROBE", "/no/such/probe", 1), 0);
+  EXPECT_EQ(loading("talks"),
+            "plugin: plugin @talks.so (talks 1.0.0): could not be loaded in a child process first: there is no program "
+            "reshard-probe; tried /no/such/probe (install it, name it in RESHARD_PROBE, or write probe = \"never\" in "
+            "[plugins]) [probe.not-started]");
+  Job::Plugins rules;
+  rules.probe = "never";
+  EXPECT_EQ(tests::error_text([&] { Strategy::load(broken("talks"), {}, "", rules); }), "no error");
+  unsetenv("RESHARD_PROBE");
+}
+
 // What a plugin does to descriptors, to stdout or by leaving a process behind neither holds the probe up nor spoils its
 // report.
 TEST(Probe, ItsReportIsOutOfThePluginsReach) {
