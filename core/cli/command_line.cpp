@@ -144,22 +144,36 @@ class CommandLineParser {
 
   void add_plugins() {
     CLI::App* plugins = add(&app_, Command::plugins, "plugins",
-                            "list the strategies that are installed, describe one, begin a new one");
+                            "list strategies, describe one, say where they come from, begin a new one");
     plugins->require_subcommand(0, 1);
     CLI::App* list =
         add(plugins, Command::plugins_list, "list", "every strategy that is found, and where; runs none of them");
-    list->add_option("JOB", line_.files, "a job file, whose [plugins].path is searched first")
-        ->type_name("")
-        ->expected(0, 1000);
+    add_job(list);
     add_json(list);
     CLI::App* describe =
         add(plugins, Command::plugins_describe, "describe", "one strategy's summary, version and options");
     describe->add_option("NAME", line_.name, "a strategy's name, or the path of a .so")->type_name("");
     add_json(describe);
+    CLI::App* paths = add(plugins, Command::plugins_paths, "paths", "the folders that are searched, in order, and why");
+    add_job(paths);
+    add_json(paths);
+    add_about_one(plugins, Command::plugins_why, "why", "how a name comes to its file, step by step; runs nothing");
+    add_about_one(plugins, Command::plugins_pin, "pin", "the lines of a job that allow just these bytes of a strategy");
     CLI::App* begin =
         add(plugins, Command::plugins_new, "new", "a folder with all that a strategy of your own begins with");
     begin->add_option("NAME", line_.name, "the strategy's name, which is its file's and the folder's")->type_name("");
     begin->add_option("--lang", line_.language, "c++ (C++17, the default) or c (C11)")->type_name("c++|c");
+  }
+
+  void add_job(CLI::App* app) {
+    app->add_option("JOB", line_.files, "a job file, whose [plugins] holds")->type_name("")->expected(0, 1000);
+  }
+
+  void add_about_one(CLI::App* plugins, Command command, const std::string& name, const std::string& summary) {
+    CLI::App* app = add(plugins, command, name, summary);
+    app->add_option("NAME", line_.name, "a strategy's name, or the path of a .so")->type_name("");
+    add_job(app);
+    add_json(app);
   }
 
   CLI::App* add(CLI::App* parent, Command command, const std::string& name, const std::string& summary) {
@@ -196,6 +210,9 @@ class CommandLineParser {
       case Command::none: return face_.name;
       case Command::plugins_list:
       case Command::plugins_new:
+      case Command::plugins_paths:
+      case Command::plugins_why:
+      case Command::plugins_pin:
       case Command::plugins_describe: return face_.name + " plugins " + parser.app->get_name();
       default: return face_.name + " " + parser.app->get_name();
     }
@@ -231,8 +248,10 @@ class CommandLineParser {
            face_.has_model ? fmt::format("one of train, explain, compare and plugins; see {} --help", face_.name)
                            : fmt::format("see {} --help", face_.name));
     if (line_.command == Command::plugins)
-      fail("no command of plugins is given", fmt::format("list, describe or new; see {} plugins --help", face_.name));
-    if (line_.command == Command::plugins_describe && line_.name.empty())
+      fail("no command of plugins is given", fmt::format("list, describe, paths, why, pin or new; see {} plugins --help", face_.name));
+    const bool about_one = line_.command == Command::plugins_describe || line_.command == Command::plugins_why ||
+                           line_.command == Command::plugins_pin;
+    if (about_one && line_.name.empty())
       fail("no strategy is named", fmt::format("{} plugins list shows them", face_.name));
     if (line_.command == Command::plugins_new && line_.name.empty())
       fail("no name is given", fmt::format("as in {} plugins new acme_mine", face_.name));

@@ -12,7 +12,8 @@
 
 namespace reshard::cli {
 
-enum class Command { none, train, explain, compare, plugins, plugins_list, plugins_describe, plugins_new };
+enum class Command { none, train, explain, compare, plugins, plugins_list, plugins_describe, plugins_new,
+                     plugins_paths, plugins_why, plugins_pin };
 
 // An option that the program adds to train, explain and compare.
 struct ProgramFlag {
@@ -43,7 +44,7 @@ struct CommandLine {
   std::optional<int> blocks, block_steps;
   bool print_job = false;
   std::string json;              // --json: a path, "-" = stdout, empty = none
-  std::string name;              // plugins describe NAME, plugins new NAME
+  std::string name;             // plugins describe NAME, plugins new NAME
   std::string language = "c++";  // plugins new: "c++" or "c"
   std::string help;              // not empty: print this and do nothing else (--help, --version)
 };

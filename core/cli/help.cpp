@@ -82,6 +82,10 @@ std::vector<Example> examples(Command command, const Face& face) {
     case Command::plugins_describe:
       return {{"plugins describe " + names.one, ""},
               {"plugins describe ./acme_mine.so", "a file that no folder holds"}};
+    case Command::plugins_paths: return {{"plugins paths", ""}, {"plugins paths " + job, "with the folders that a job names"}};
+    case Command::plugins_why:
+      return {{"plugins why " + names.one, ""}, {"plugins why " + names.one + " " + job, "by the rules of a job"}};
+    case Command::plugins_pin: return {{"plugins pin " + names.one, "to be added to a job"}};
     case Command::plugins_new: return {{"plugins new acme_mine", "in C++"}, {"plugins new acme_mine --lang c", "in C"}};
   }
   return {};
@@ -97,6 +101,9 @@ std::string usage(Command command, const Face& face) {
     case Command::plugins: return "plugins COMMAND";
     case Command::plugins_list: return "plugins list [JOB] [options]";
     case Command::plugins_describe: return "plugins describe NAME [options]";
+    case Command::plugins_paths: return "plugins paths [JOB] [options]";
+    case Command::plugins_why: return "plugins why NAME [JOB] [options]";
+    case Command::plugins_pin: return "plugins pin NAME [JOB] [options]";
     case Command::plugins_new: return "plugins new NAME [options]";
   }
   return "";
@@ -130,8 +137,7 @@ std::string examples_text(Command command, const Face& face) {
 
 std::string help_page(Command command, const CLI::App& app, const Face& face) {
   const bool top = command == Command::none;
-  const bool inner =
-      command == Command::plugins_list || command == Command::plugins_describe || command == Command::plugins_new;
+  const bool inner = app.get_parent() != nullptr && app.get_parent()->get_name() == "plugins";
   const std::string name = face.name + (top ? "" : inner ? " plugins " + app.get_name() : " " + app.get_name());
   std::string text =
       fmt::format("{}: {}\n\nusage: {} {}\n", name, app.get_description(), face.typed, usage(command, face));

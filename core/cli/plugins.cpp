@@ -50,7 +50,6 @@ Json described_json(const plugin::StrategyInfo& info) {
   return json;
 }
 
-// [plugins] of a job file. The rest of the file is not looked at: its other tables may be any program's.
 Job::Plugins plugin_rules_of(const std::string& file) {
   std::error_code status;
   std::ifstream in(file, std::ios::binary);
@@ -84,6 +83,10 @@ std::vector<std::string> usable_strategies() {
   }
   std::sort(names.begin(), names.end(), std::greater<>());
   return names;
+}
+
+Job::Plugins plugin_rules(const CommandLine& line) {
+  return line.files.empty() ? Job::Plugins() : plugin_rules_of(line.files.front());
 }
 
 std::string list_text(const std::vector<plugin::SearchFolder>& folders, const std::vector<plugin::Listed>& listed,
@@ -126,7 +129,7 @@ std::string describe_text(const plugin::StrategyInfo& info, const Style& style) 
 }
 
 void list_plugins(const CommandLine& line, const Face&, Output& output) {
-  const Job::Plugins rules = line.files.empty() ? Job::Plugins() : plugin_rules_of(line.files.front());
+  const Job::Plugins rules = plugin_rules(line);
   const auto folders = plugin::search_folders(rules);
   const auto listed = plugin::list(folders, rules);
   write_json(line.json, listed_json(folders, listed));

@@ -16,6 +16,10 @@ namespace reshard::cli {
 void list_plugins(const CommandLine& line, const Face& face, Output& output);
 void describe_plugin(const CommandLine& line, const Face& face, Output& output);
 
+// [plugins] of the job file in `line.files`, the defaults where there is none. The rest of the file is not looked at: its
+// other tables may be any program's. Throws Error(config).
+Job::Plugins plugin_rules(const CommandLine& line);
+
 std::string list_text(const std::vector<plugin::SearchFolder>& folders, const std::vector<plugin::Listed>& listed,
                       const Style& style);
 std::string describe_text(const plugin::StrategyInfo& info, const Style& style);

@@ -31,6 +31,10 @@ std::vector<std::string> stems(const fs::path& folder) {
   return names;
 }
 
+bool is_path(const std::string& plugin) {
+  return plugin.find('/') != std::string::npos || plugin.ends_with(".so");
+}
+
 bool present(const fs::path& path) {
   std::error_code error;
   return fs::symlink_status(path, error).type() != fs::file_type::not_found;
@@ -87,7 +91,7 @@ std::string short_path(const std::string& path) {
 
 Found find(const std::string& plugin, const std::vector<SearchFolder>& folders, const std::string& where,
            const fs::path& base) {
-  if (plugin.find('/') != std::string::npos || plugin.ends_with(".so")) {
+  if (is_path(plugin)) {
     const fs::path file = fs::absolute(base / plugin).lexically_normal();
     if (present(file)) return {file, "path"};
     throw Error(ErrorCode::plugin, fmt::format("there is no strategy {}", short_path(file.string())), where,
@@ -105,6 +109,46 @@ Found find(const std::string& plugin, const std::vector<SearchFolder>& folders, 
               where,
               near.empty() ? "name its folder in [plugins].path or RESHARD_PLUGIN_PATH, or give the path of the file"
                            : fmt::format("did you mean \"{}\"?", near));
+}
+
+const char* name(SearchStep::Outcome outcome) {
+  switch (outcome) {
+    case SearchStep::Outcome::absent: return "absent";
+    case SearchStep::Outcome::taken: return "taken";
+    case SearchStep::Outcome::refused: return "refused";
+    case SearchStep::Outcome::shadowed: return "shadowed";
+  }
+  return "";
+}
+
+std::vector<SearchStep> trace(const std::string& plugin, const std::vector<SearchFolder>& folders,
+                              const Job::Plugins& rules) {
+  std::vector<SearchStep> steps;
+  if (is_path(plugin)) {
+    steps.push_back({fs::absolute(plugin).lexically_normal(), "path", {}, {}});
+  } else {
+    for (const SearchFolder& folder : folders) steps.push_back({folder.path / (plugin + ".so"), folder.rule, {}, {}});
+  }
+  const SearchStep* first = nullptr;
+  for (SearchStep& step : steps) {
+    if (!present(step.file)) continue;
+    if (first != nullptr) {
+      step.outcome = SearchStep::Outcome::shadowed;
+      step.reason = "by " + short_path(first->file.string());
+      continue;
+    }
+    first = &step;
+    try {
+      const FileInfo file = inspect(step.file, rules);
+      step.outcome = SearchStep::Outcome::taken;
+      step.reason = fmt::format("{} {}, ABI {}.{}, sha256 {}", file.name, file.version, file.abi_major, file.abi_minor,
+                                file.sha256);
+    } catch (const Error& error) {
+      step.outcome = SearchStep::Outcome::refused;
+      step.reason = fmt::format("{} ({}) [{}]", error.message(), error.remedy(), error.id());
+    }
+  }
+  return steps;
 }
 
 std::vector<std::string> installed_names(const std::vector<SearchFolder>& folders) {

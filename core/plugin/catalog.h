@@ -51,6 +51,20 @@ struct Listed {
   std::string reason;  // refused: what is wrong with it; shadowed: the file that wins
 };
 
+// One file that the search for a name looks at.
+struct SearchStep {
+  std::filesystem::path file;
+  std::string rule;
+  enum class Outcome { absent, taken, refused, shadowed } outcome = Outcome::absent;
+  std::string reason;  // taken: version, ABI and hash; refused: why; shadowed: by which file
+};
+
+const char* name(SearchStep::Outcome outcome);  // "absent", "taken", "refused", "shadowed"
+
+// How find() comes to its file, step by step, and whether `rules` let it be loaded. A path is one step. Runs nothing.
+std::vector<SearchStep> trace(const std::string& plugin, const std::vector<SearchFolder>& folders,
+                              const Job::Plugins& rules = {});
+
 // The names that the folders hold a file for, sorted, each once. Looks into no file.
 std::vector<std::string> installed_names(const std::vector<SearchFolder>& folders);
 

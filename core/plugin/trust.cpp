@@ -100,10 +100,10 @@ Owned look(const fs::path& path) {
   return {status.st_uid, status.st_gid, status.st_mode, name_of_group(status.st_gid)};
 }
 
-std::optional<Doubt> doubt_of_owner(const fs::path& file, const Users& users, const Look& look) {
+std::optional<Doubt> doubt_of_owner(const fs::path& file, const Users& users, const Look& look_at) {
   bool is_file = true;
   for (fs::path at = file;; at = at.parent_path(), is_file = false) {
-    if (auto doubt = doubt_of_one(at, is_file, look(at), users)) return doubt;
+    if (auto doubt = doubt_of_one(at, is_file, look_at(at), users)) return doubt;
     if (at == at.root_path() || at.empty()) return std::nullopt;
   }
 }

@@ -44,7 +44,7 @@ Owned look(const std::filesystem::path& path);  // throws Error(plugin) when it 
 // nothing in it that is not theirs. A group may write that is root's, or the user's own (it has the user's name).
 // `file` must be absolute and without links.
 std::optional<Doubt> doubt_of_owner(const std::filesystem::path& file, const Users& users = Users::now(),
-                                    const Look& look = look);
+                                    const Look& look_at = look);
 
 // Why the bytes of this strategy are not the ones that were pinned. None is missing a pin unless rules.trust is
 // "pinned".

@@ -128,7 +128,7 @@ TEST(CommandLine, ErrorsSayWhatToType) {
   EXPECT_EQ(error_of({"compare", "--blocks", "0"}), line + "--blocks = 0 is out of range (give 1 or more)");
   EXPECT_EQ(error_of({"compare", "--block-steps", "1"}), line + "--block-steps = 1 is out of range (give 2 or more)");
   EXPECT_EQ(error_of({"plugins"}),
-            line + "no command of plugins is given (list, describe or new; see toy plugins --help)");
+            line + "no command of plugins is given (list, describe, paths, why, pin or new; see toy plugins --help)");
   EXPECT_EQ(error_of({"plugins", "lsit"}), line + "unknown command lsit (did you mean list?)");
   EXPECT_EQ(error_of({"plugins", "describe"}), line + "no strategy is named (toy plugins list shows them)");
   EXPECT_EQ(error_of({"plugins", "new"}), line + "no name is given (as in toy plugins new acme_mine)");
@@ -233,7 +233,7 @@ TEST(CommandLine, HelpMentionsEveryOption) {
   expect({"compare"}, with({"--strategies A,B,…", "--blocks N", "--block-steps N"}));
   expect({"plugins", "list"}, {"--json FILE", "-h, --help"});
   expect({"plugins", "describe"}, {"--json FILE", "-h, --help"});
-  expect({"plugins"}, {"list", "describe", "new"});
+  expect({"plugins"}, {"list", "describe", "paths", "why", "pin", "new"});
   expect({"plugins", "new"}, {"--lang c++|c", "-h, --help"});
   expect({}, {"train", "explain", "compare", "plugins", "--version", "-h, --help"});
 }
@@ -248,7 +248,7 @@ commands
   train    train the model, and show what it cost
   explain  show the plan, who decided what, and what it will cost; nothing runs
   compare  let strategies take turns on one training state, or compare two runs
-  plugins  list the strategies that are installed, describe one, begin a new one
+  plugins  list strategies, describe one, say where they come from, begin a new one
 
 options
   -h, --help  show this page
