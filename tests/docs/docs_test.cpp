@@ -19,6 +19,7 @@
 #include <filesystem>
 #include <fstream>
 #include <regex>
+#include <set>
 #include <span>
 #include <sstream>
 #include <string>
@@ -161,6 +162,23 @@ TEST(Docs, EveryConsoleBlockShowsWhatItsCommandPrints) {
     const std::vector<std::string> real = lines_of(ran.output);
     EXPECT_TRUE(matches(shown, real)) << "it prints:\n" << ran.output;
   }
+}
+
+// Every id that a refusal of a plugin can end in, from the sources, is explained in the SDK's README, and no other is.
+TEST(Docs, EveryRefusalsIdIsExplained) {
+  const auto ids_in = [](const fs::path& file, const std::string& quote) {
+    std::ifstream in(file);
+    const std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+    const std::regex id(quote + "((file|trust|elf|abi|probe|load|entry)\\.[a-z-]+)" + quote);
+    std::set<std::string> found;
+    for (std::sregex_iterator at(text.begin(), text.end(), id), end; at != end; ++at) found.insert((*at)[1]);
+    return found;
+  };
+  std::set<std::string> thrown;
+  for (const auto& entry : fs::directory_iterator(fs::path(RESHARD_SOURCE_DIR) / "core" / "plugin"))
+    thrown.merge(ids_in(entry.path(), "\""));
+  EXPECT_GT(thrown.size(), 30U);
+  EXPECT_EQ(ids_in(fs::path(RESHARD_SOURCE_DIR) / "sdk" / "README.md", "`"), thrown);
 }
 
 TEST(Docs, TheComparisonCanFail) {
