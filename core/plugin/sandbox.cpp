@@ -75,6 +75,8 @@ int run_in_sandbox(int argc, char** argv, const ProbeTask& task) {
   limit(RLIMIT_CORE, 0);
   limit(RLIMIT_CPU, static_cast<rlim_t>(seconds));
   if (!kSanitized) limit(RLIMIT_AS, static_cast<rlim_t>(memory));
+  // How a child ends is told by its signal, whatever a sanitizer or a library would make of it.
+  for (const int number : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) signal(number, SIG_DFL);
   // Out of the way of a plugin that closes or writes to whatever descriptor it finds.
   const int report = fcntl(kProbeReport, F_DUPFD_CLOEXEC, 200);
   close(kProbeReport);
