@@ -174,20 +174,22 @@ class Child {
       else
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
       output_.receive(), report_.receive();
-      collect(WNOHANG);
+      ended_ = has_ended();
     }
+    // Before the child's end is collected: until then its group's number cannot be another's.
     kill(-process_, SIGKILL);
-    collect(0);
+    pid_t got = -1;
+    do got = waitpid(process_, &status_, 0);
+    while (got < 0 && errno == EINTR);
+    if (got < 0) status_ = -1;  // the program has told the system not to keep its children's ends
     output_.receive(), report_.receive();
   }
 
-  void collect(int options) {
-    if (ended_) return;
-    pid_t got = -1;
-    do got = waitpid(process_, &status_, options);
-    while (got < 0 && errno == EINTR);
-    if (got < 0) status_ = -1;  // the program has told the system not to keep its children's ends
-    ended_ = got != 0;
+  // Without collecting it.
+  bool has_ended() const {
+    siginfo_t info{};
+    const int result = waitid(P_PID, static_cast<id_t>(process_), &info, WEXITED | WNOHANG | WNOWAIT);
+    return result == 0 ? info.si_pid != 0 : errno != EINTR;
   }
 
   void judge(ProbeResult& result) const {
@@ -268,7 +270,7 @@ ProbeResult run_probe(const SealedFile& plugin, const std::vector<std::string>& 
 void probe_loading(const SealedFile& plugin, const fs::path& file, const std::string& where) {
   const ProbeLimits limits;
   const ProbeResult result = run_probe(plugin, {"load", file.string()}, limits);
-  const char* const remedy = "run `reshard plugins check` on it";
+  const char* const remedy = "ask who made it: its constructors or its init do that";
   const auto refuse = [&](const char* id) {
     throw Error(ErrorCode::plugin, result.text(limits) + ", while it was loaded in a child process", where, remedy, id);
   };

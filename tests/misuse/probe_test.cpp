@@ -32,7 +32,7 @@ std::string loading(const std::string& name) {
 
 std::string crashed(const std::string& name, int signal) {
   return "plugin: plugin @" + name + ".so (" + name + " 1.0.0): crashed: " + strsignal(signal) +
-         ", while it was loaded in a child process (run `reshard plugins check` on it) [probe.crashed]";
+         ", while it was loaded in a child process (ask who made it: its constructors or its init do that) [probe.crashed]";
 }
 
 ProbeResult probe(const std::string& name, std::chrono::milliseconds time) {
@@ -49,7 +49,7 @@ TEST(Probe, TellsHowAChildEnded) {
   // The status is the plugin's own 0, but where a sanitizer has something to say of a process that ends while it loads.
   const std::string exits = loading("exits"), status = kSanitized ? exits.substr(52, exits.find(' ', 52) - 52) : "0";
   EXPECT_EQ(exits, "plugin: plugin @exits.so (exits 1.0.0): exited with " + status +
-                       " before it had finished, while it was loaded in a child process (run `reshard plugins check` on it) "
+                       " before it had finished, while it was loaded in a child process (ask who made it: its constructors or its init do that) "
                        "[probe.exited]");
   const ProbeResult hung = probe("hangs", std::chrono::milliseconds(300));
   EXPECT_EQ(hung.end, ProbeResult::End::hung);
