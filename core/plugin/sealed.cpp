@@ -25,7 +25,7 @@ namespace {
 }  // namespace
 
 SealedFile::SealedFile(const std::string& name, std::span<const char> bytes)
-    : descriptor_(memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING)) {
+    : SealedFile(memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING)) {  // closed by ~SealedFile from here on
   if (descriptor_ < 0) fail("made");
   // Out of the way of a plugin that closes descriptors it does not own, which are low numbers as a rule.
   if (const int high = fcntl(descriptor_, F_DUPFD_CLOEXEC, 64); high >= 0) close(std::exchange(descriptor_, high));
@@ -44,9 +44,6 @@ SealedFile::SealedFile(const std::string& name, std::span<const char> bytes)
 SealedFile::~SealedFile() {
   if (descriptor_ >= 0) close(descriptor_);
 }
-
-SealedFile::SealedFile(SealedFile&& other) noexcept
-    : descriptor_(std::exchange(other.descriptor_, -1)), device_(other.device_), inode_(other.inode_) {}
 
 std::string SealedFile::path() const {
   return fmt::format("/proc/self/fd/{}", descriptor_);
