@@ -266,41 +266,34 @@ void Reader::read_switches(const Entry& list) {
   }
 }
 
-void Reader::read_groups(const Entry& list) {
-  for (const Block& block : blocks_of(kGroup, list)) {
-    Job::Group group;
-    group.where = block.where;
-    Table table = group_table(group);
-    read_plain_entry(table, block);
-    if (group.match.empty())
-      throw Error(ErrorCode::config, "a [[optimizer.group]] entry has no match", block.where,
-                  "write match = \"*.bias\": a parameter's name or a glob");
-    job_.optimizer.groups.push_back(std::move(group));
+template <typename Item>
+void Reader::read_plain_list(const std::string& name, const Entry& list, Table (*table_of)(Item&),
+                             std::vector<Item>& items, const std::vector<std::string>& required,
+                             const std::string& remedy) const {
+  for (const Block& block : blocks_of(name, list)) {
+    Item item;
+    item.where = block.where;
+    Table table = table_of(item);
+    for (const Entry& given : block.entries) {
+      if (!table.has(given.key)) fail_unknown_list_key(name, table.keys(), given);
+      if (!is_value(given))
+        throw Error(ErrorCode::config, fmt::format("{}.{} must be a value, not a table", name, given.key), given.where);
+      table.set(given.key, placed_at(std::get<OptionValue>(given.content), given.where), folder_);
+    }
+    for (const std::string& key : required)
+      if (table.where(key) == "default")
+        throw Error(ErrorCode::config, fmt::format("a [[{}]] entry has no {}", name, key), block.where, remedy);
+    items.push_back(std::move(item));
   }
+}
+
+void Reader::read_groups(const Entry& list) {
+  read_plain_list(kGroup, list, group_table, job_.optimizer.groups, {"match"},
+                  "write match = \"*.bias\": a parameter's name or a glob");
 }
 
 void Reader::read_pins(const Entry& list) {
-  for (const Block& block : blocks_of(kPin, list)) {
-    Job::Pin pin;
-    pin.where = block.where;
-    Table table = pin_table(pin);
-    read_plain_entry(table, block);
-    for (const char* key : {"name", "sha256"})
-      if (table.where(key) == "default")
-        throw Error(ErrorCode::config, fmt::format("a [[plugins.pin]] entry has no {}", key), block.where,
-                    "copy what `plugins pin NAME` prints");
-    job_.plugins.pins.push_back(std::move(pin));
-  }
-}
-
-void Reader::read_plain_entry(Table& table, const Block& block) const {
-  for (const Entry& given : block.entries) {
-    if (!table.has(given.key)) fail_unknown_list_key(table.name(), table.keys(), given);
-    if (!is_value(given))
-      throw Error(ErrorCode::config, fmt::format("{}.{} must be a value, not a table", table.name(), given.key),
-                  given.where);
-    table.set(given.key, placed_at(std::get<OptionValue>(given.content), given.where), folder_);
-  }
+  read_plain_list(kPin, list, pin_table, job_.plugins.pins, {"name", "sha256"}, "copy what `plugins pin NAME` prints");
 }
 
 void Reader::fail_unknown_list_key(const std::string& name, const std::vector<std::string>& known,

@@ -44,8 +44,10 @@ class Reader {
   void read_switches(const Entry& entry);
   void read_groups(const Entry& entry);
   void read_pins(const Entry& entry);
-  // Reads one list entry that has plain keys alone.
-  void read_plain_entry(Table& table, const Block& block) const;
+  // Reads a list whose entries have plain keys alone. An entry that lacks a key of `required` is an error with `remedy`.
+  template <typename Item>
+  void read_plain_list(const std::string& name, const Entry& list, Table (*table_of)(Item&), std::vector<Item>& items,
+                       const std::vector<std::string>& required, const std::string& remedy) const;
   // Reads one list entry whose plain keys `table` declares and whose `options` is a table of its own.
   void read_list_entry(Table& table, OptionValues& options, const Block& block);
 
