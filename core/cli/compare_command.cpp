@@ -10,8 +10,10 @@
 #include "cli/hints.h"
 #include "cli/interrupt.h"
 #include "cli/json_file.h"
+#include "cli/manifest.h"
 #include "cli/progress.h"
 #include "cli/switches.h"
+#include "plugin/catalog.h"
 #include "reshard/compare.h"
 #include "reshard/error.h"
 #include "reshard/text.h"
@@ -61,17 +63,26 @@ Training training_of(Program& program, const Job& job, const Interrupt& interrup
   };
 }
 
-std::string title_text(const CompareOptions& options, const Job& job, const Style& style) {
+std::string title_text(const CompareOptions& options, const Job& job, const std::string& manifest, const Style& style) {
   std::vector<std::string> names;
   for (const Arm& arm : options.arms) names.push_back(arm.name);
   const int ranks = job.rank_count();
   return fmt::format(
       "{} in turns on one training state\n\n"
       "  {} {}, {} {}; {} {} of {} steps each, the first of a turn not timed\n"
-      "  before that, as many steps of {} alone, for the bits\n{}\n",
+      "  before that, as many steps of {} alone, for the bits\n{}  manifest {}\n\n",
       style.strong(base::list_text(names)), ranks, ranks == 1 ? "rank" : "ranks", job.train.microbatches,
       job.train.microbatches == 1 ? "micro-batch" : "micro-batches", options.blocks,
-      options.blocks == 1 ? "turn" : "turns", options.block_steps, names.front(), switches_left_out_text(job));
+      options.blocks == 1 ? "turn" : "turns", options.block_steps, names.front(), switches_left_out_text(job),
+      plugin::short_path(manifest));
+}
+
+// What decides in the run, once all of it is accepted.
+Json manifest_of(const Request& request, const Job& job, const Model& model, const std::vector<Arm>& arms, int states) {
+  std::vector<engine::PlannedStrategy> planned;
+  for (PlannedArm& arm : plan_arms(job, model, arms, states)) planned.push_back(std::move(arm.planned));
+  for (const engine::PlannedStrategy& one : planned) engine::check_budget(job, one);
+  return manifest_json(request.line.typed, job, planned);
 }
 
 }  // namespace
@@ -88,15 +99,17 @@ int compare_command(const Request& request, Output& output) {
   options.block_steps = request.line.block_steps.value_or(options.block_steps);
   options.blocks = blocks_of(request, options.arms.size(), options.block_steps);
   const Model model = load_model(request, loaded);
-  optimizer_states(request, job);  // refuses a program's optimizer that does not exist
+  const int states = optimizer_states(request, job);
   if (job.optimizer.name == "program") options.optimizer = [&] { return program_optimizer(request.program, job); };
 
+  const Json manifest = manifest_of(request, job, model, options.arms, states);
   request.program.open(job);
+  const std::string manifest_file = write_manifest(manifest, job).string();
 
   LiveLine live(output.text_file(), output.terminal());
   // The title waits for the first step: what is wrong with the arms is said before it.
   options.progress = [&, titled = false](int64_t done, int64_t total) mutable {
-    if (!std::exchange(titled, true)) output.print(title_text(options, job, output.style()));
+    if (!std::exchange(titled, true)) output.print(title_text(options, job, manifest_file, output.style()));
     live.show(fmt::format("  {} of {} steps done", base::count_text(done), base::count_text(total)));
   };
   Comparison comparison;
@@ -111,6 +124,8 @@ int compare_command(const Request& request, Output& output) {
   Json json{{"program", request.face.name}, {"command", "compare"}};
   json.update(to_json(comparison, samples));
   json["switches_left_out"] = switches_left_out_json(job);
+  json["manifest"] = manifest;
+  json["manifest_file"] = manifest_file;
   json["job"] = to_json(job, loaded.tables);
   write_json(request.line.json, json);
   const Style& style = output.style();

@@ -62,6 +62,11 @@ class NewFile {
     }
     if (descriptor < 0) fail(code, errno, shown, "check the folder of --json");
     file_ = fdopen(descriptor, "wb");
+    if (file_ == nullptr) {
+      const int reason = errno;
+      close(descriptor), unlink(path_.c_str());
+      fail(code, reason, shown);
+    }
     if (target.mode) fchmod(descriptor, *target.mode);  // another's rights are kept where the system allows it
   }
   ~NewFile() {

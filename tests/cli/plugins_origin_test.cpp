@@ -146,6 +146,13 @@ TEST_F(Origin, ARunWritesDownWhatItWasMadeOf) {
   const json explained = json::parse(run({"explain", file, "--json", "-"}).out);
   EXPECT_EQ(zero3.at("plan"), explained.at("plan").at("hash"));
 
+  // A comparison's names every arm.
+  ASSERT_EQ(run({"compare", file, "--strategies", "zero3,zero2", "--blocks", "1", "--block-steps", "2"}).code, 0);
+  const json compared = json_of(folder_.file("manifest.json"));
+  ASSERT_EQ(compared.at("strategies").size(), 2U);
+  EXPECT_EQ(compared["strategies"][0], zero3);
+  EXPECT_EQ(compared["strategies"][1].at("name"), "zero2");
+
   const AppRun nowhere = run({"train", file, "--steps", "2", "--set", "plugins.manifest=\"/proc/no/such.json\""});
   EXPECT_EQ(nowhere.code, 1);
   EXPECT_TRUE(nowhere.err.ends_with(
