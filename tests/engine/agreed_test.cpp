@@ -16,14 +16,8 @@
 namespace reshard {
 namespace {
 
-Model two_units() {
-  Model model({.name = "root", .parameters = {{"a", {10}}}});
-  model.add({.name = "h.0", .parameters = {{"b", {70}}}});
-  return model;
-}
-
 TEST(Agreed, RanksWithDifferentPlansAreNamedWithTheirPlans) {
-  const Model model = two_units();
+  const Model model = toy::two_units();
   const Job job = toy::job(2, "zero3"), other = toy::job(2, "zero2");
   const auto planned = [&](const Job& of) { return engine::plan_strategy(of, model, engine::chosen_strategy(of), 2); };
   const engine::PlannedStrategy first = planned(job), second = planned(other);
@@ -57,7 +51,7 @@ TEST(Agreed, RanksWithDifferentPlansAreNamedWithTheirPlans) {
 
 // One thing of four is another on rank 2 of 4.
 TEST(Agreed, WhatRanksMustHaveInCommonIsNamedByItself) {
-  const Model model = two_units();
+  const Model model = toy::two_units();
   const Job job = toy::job(4, "zero3");
   const engine::Agreed one = engine::agreed_of(job, model, engine::plan_strategy(job, model, engine::chosen_strategy(job), 2));
   EXPECT_NO_THROW(engine::check_agreed(std::vector<engine::Agreed>(4, one)));

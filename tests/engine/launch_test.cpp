@@ -22,12 +22,6 @@
 namespace reshard {
 namespace {
 
-Model two_units() {
-  Model model({.name = "root", .parameters = {{"a", {10}}}});
-  model.add({.name = "h.0", .parameters = {{"b", {70}}}});
-  return model;
-}
-
 std::string error_of(const Job& job, const std::function<void(Rank&)>& body) {
   const auto begin = std::chrono::steady_clock::now();
   std::string text = "no error";
@@ -51,7 +45,7 @@ TEST(Launch, RunsEveryRankOnce) {
 }
 
 TEST(Launch, ARankThatThrowsEndsAllWithItsOwnError) {
-  const Model model = two_units();
+  const Model model = toy::two_units();
   const Job job = toy::job(3, "zero3");
   std::atomic<int> others{0};
   const std::string error = error_of(job, [&](Rank& rank) {
@@ -76,7 +70,7 @@ TEST(Launch, ARankThatThrowsEndsAllWithItsOwnError) {
 }
 
 TEST(Launch, ARankThatReturnsEarlyIsNamedWithWhatTheOthersWaitFor) {
-  const Model model = two_units();
+  const Model model = toy::two_units();
   for (const bool overlap : {false, true}) {
     const Job job = toy::job(2, "zero3", 1, overlap);
     const auto returning_after = [&](int steps) {
@@ -110,7 +104,7 @@ std::string running(const Model& model, std::array<int, 2> first, bool overlap) 
 }
 
 TEST(Launch, RanksThatRunDifferentUnitsAreNamedWithThem) {
-  Model model = two_units();
+  Model model = toy::two_units();
   model.add({.name = "h.1", .parameters = {{"c", {70}}}});  // shaped like h.0
   const std::string remedy = " (every rank must run the same units in the same order)";
   for (const bool overlap : {false, true}) {
@@ -126,7 +120,7 @@ TEST(Launch, RanksThatRunDifferentUnitsAreNamedWithThem) {
 }
 
 TEST(Launch, AGradientNormThatIsNoNumberStopsEveryRankNamingTheStep) {
-  const Model model = two_units();
+  const Model model = toy::two_units();
   for (const auto& [number, text] : {std::pair{std::nanf(""), "nan"}, std::pair{-std::nanf(""), "nan"},
                                      std::pair{std::numeric_limits<float>::infinity(), "inf"}}) {
     const float value = number;
@@ -220,7 +214,7 @@ TEST(Launch, WhatARankThrewIsNestedInTheErrorThatNamesIt) {
 
 // With overlap, gathers run on a thread of their own while the program exchanges values.
 TEST(Launch, RanksExchangeValuesInsideHooks) {
-  const Model model = two_units();
+  const Model model = toy::two_units();
   const Job job = toy::job(3, "zero3", 1, true);
   launch(job, [&](Rank& rank) {
     Runtime runtime(job, model, rank);
@@ -242,7 +236,7 @@ TEST(Launch, RanksExchangeValuesInsideHooks) {
 
 TEST(Launch, AJobOfOtherRanksThanTheLaunchIsRefused) {
   const std::string error = error_of(toy::job(2, "zero3"), [](Rank& rank) {
-    const Model model = two_units();
+    const Model model = toy::two_units();
     Runtime runtime(toy::job(4, "zero3"), model, rank);
   });
   EXPECT_EQ(error, "default: the job has 4 ranks and this rank is one of 2 (give launch and Runtime the same job)");
@@ -268,10 +262,10 @@ TEST(Launch, WhatThisBuildHasNotIsAnError) {
   job = toy::job(4, "zero3");
   job.mesh.ranks_per_node = 3;
   EXPECT_EQ(
-      error_of(job, [&](Rank& rank) { Runtime(job, two_units(), rank); }),
+      error_of(job, [&](Rank& rank) { Runtime(job, toy::two_units(), rank); }),
       "default: mesh.ranks_per_node = 3 does not divide the 4 ranks (use 0 (all of them) or a divisor: 1, 2 and 4)");
   job.mesh.ranks = 1;
-  EXPECT_EQ(error_of(job, [&](Rank& rank) { Runtime(job, two_units(), rank); }),
+  EXPECT_EQ(error_of(job, [&](Rank& rank) { Runtime(job, toy::two_units(), rank); }),
             "default: mesh.ranks_per_node = 3 does not divide the 1 rank (use 0 (all of them) or a divisor: 1)");
 }
 
@@ -280,7 +274,7 @@ TEST(Launch, AGroupThatChangesNothingIsAnError) {
   Job job = toy::job(1, "zero3");
   const auto group_error = [&](const Job::Group& group) {
     job.optimizer.groups = {{"*", 0.5, {}, "job.toml:7:1"}, group};
-    return error_of(job, [&](Rank& rank) { Runtime(job, two_units(), rank); });
+    return error_of(job, [&](Rank& rank) { Runtime(job, toy::two_units(), rank); });
   };
   EXPECT_EQ(group_error({"nope", 0.5, {}, "job.toml:9:1"}),
             "job.toml:9:1: [[optimizer.group]] match = \"nope\" fits no parameter (the model's parameters: a and b)");
@@ -316,7 +310,7 @@ TEST(Launch, AGroupThatFitsNothingThatIsUpdatedIsAnError) {
 
 // Wherever a plan is made, before any kernel asks for a format that is not there.
 TEST(Launch, AFormatThatTheProgramDoesNotComputeInIsRefusedWhereTheJobAsksForIt) {
-  Model model = two_units();
+  Model model = toy::two_units();
   const auto error_in = [&](const Job& job) { return error_of(job, [&](Rank& rank) { Runtime(job, model, rank); }); };
   Job all = toy::job(1, "zero3"), one = all;
   all.precision.param_dtype = "bf16";
@@ -340,7 +334,7 @@ TEST(Launch, AFormatThatTheProgramDoesNotComputeInIsRefusedWhereTheJobAsksForIt)
 TEST(Launch, AStrategyThatCannotServeTheJobIsNamedWhereTheJobNamesIt) {
   Job job = toy::job(1, "byte_budget");
   job.places["strategy.plugin"] = {"job.toml:3:10", false};
-  EXPECT_EQ(error_of(job, [&](Rank& rank) { Runtime(job, two_units(), rank); }),
+  EXPECT_EQ(error_of(job, [&](Rank& rank) { Runtime(job, toy::two_units(), rank); }),
             "job.toml:3:10: strategy byte_budget cannot serve this job: memory.budget is not set, and it keeps units "
             "as far as "
             "that budget goes; set it, as in [memory] budget = \"2 GiB\"");

@@ -37,6 +37,12 @@ inline Job job(int ranks, const std::string& strategy, int microbatches = 1, boo
   return job;
 }
 
+inline Model two_units() {
+  Model model({.name = "root", .parameters = {{"a", {10}}}});
+  model.add({.name = "h.0", .parameters = {{"b", {70}}}});
+  return model;
+}
+
 inline float initial(const std::string& name, int64_t i) {
   return 0.25F +
          0.001F * static_cast<float>((static_cast<int64_t>(std::hash<std::string>{}(name) % 97) + i * 13) % 101);
