@@ -55,23 +55,6 @@ void check_variant(const Job& job, const Job::Variant& variant, const std::vecto
   plugin::find(variant.plugin, plugin::search_folders(job.plugins), variant.where);
 }
 
-}  // namespace
-
-void check_names(const Job& job) {
-  std::set<std::string> known = named_in(job);
-  const bool all_known = std::all_of(job.strategy.options.begin(), job.strategy.options.end(),
-                                     [&known](const auto& table) { return known.contains(table.first); });
-  if (all_known && job.strategy.variants.empty()) return;
-  const std::vector<std::string> installed = plugin::installed_names(plugin::search_folders(job.plugins));
-  for (const Job::Variant& variant : job.strategy.variants) check_variant(job, variant, installed);
-  known.insert(installed.begin(), installed.end());
-  known.erase("");  // no strategy is given yet
-  for (const auto& [name, options] : job.strategy.options)
-    if (!known.contains(name)) fail_options(job, name, known);
-}
-
-namespace {
-
 // The optimizer comes to no frozen parameter, and to a tied one by its other name.
 void check_trained(const Job::Group& group, const Model& model) {
   const Parameter* idle = nullptr;
@@ -90,6 +73,19 @@ void check_trained(const Job::Group& group, const Model& model) {
 }
 
 }  // namespace
+
+void check_names(const Job& job) {
+  std::set<std::string> known = named_in(job);
+  const bool all_known = std::all_of(job.strategy.options.begin(), job.strategy.options.end(),
+                                     [&known](const auto& table) { return known.contains(table.first); });
+  if (all_known && job.strategy.variants.empty()) return;
+  const std::vector<std::string> installed = plugin::installed_names(plugin::search_folders(job.plugins));
+  for (const Job::Variant& variant : job.strategy.variants) check_variant(job, variant, installed);
+  known.insert(installed.begin(), installed.end());
+  known.erase("");  // no strategy is given yet
+  for (const auto& [name, options] : job.strategy.options)
+    if (!known.contains(name)) fail_options(job, name, known);
+}
 
 void check_groups(const Job& job, const Model& model) {
   if (job.optimizer.groups.empty()) return;

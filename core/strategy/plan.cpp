@@ -5,6 +5,7 @@
 #include "base/fingerprint.h"
 
 namespace reshard {
+
 std::string who(const Origin& origin) {
   switch (origin.by) {
     case Origin::By::core_default: return "core default";
