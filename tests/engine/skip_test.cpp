@@ -1,6 +1,7 @@
 // A loss or a gradient that is not finite on one rank: all ranks skip the step together, and it is as if it had not
 // been.
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -108,6 +109,30 @@ TEST(Skip, SoManyInARowEndTheRunOnAllRanksAndAGoodStepBeginsTheCountAnew) {
   });
 }
 
+// With stop_after_skipped = 2, one step that is not finite ends nothing, whatever the program skips around it.
+TEST(Skip, TheProgramsOwnAreNotCountedAmongThoseThatEndTheRun) {
+  toy::for_each_way({1, 2}, [](const toy::Way& way) {
+    toy::run(skipping(way, 2), toy::tree(), [&](Runtime& runtime) {
+      const std::string error = toy::error_of([&] {
+        for (const char end : std::string("sussus")) {
+          runtime.begin_step();
+          for (int m = 0; m < 2; ++m) {
+            runtime.begin_micro_batch();
+            toy::Pass(runtime, {50, m, 2})();
+          }
+          if (end == 's')
+            runtime.skip();
+          else
+            runtime.update(runtime.steps_done() == 1 ? kInfinity : runtime.gradient_norm());
+          runtime.end_step(0.5);
+        }
+      });
+      EXPECT_EQ(error, "no error") << way.text();
+      EXPECT_EQ(runtime.report().steps_skipped, 1) << way.text();
+    });
+  });
+}
+
 TEST(Skip, AProgramOfStagesSkipsAndSaysSo) {
   toy::for_each_way({1, 2}, [](const toy::Way& way) {
     // 'u' an update by the norm, 's' the program's own skip.
@@ -128,9 +153,12 @@ TEST(Skip, AProgramOfStagesSkipsAndSaysSo) {
           } else {
             runtime.skip();
           }
-          EXPECT_TRUE(runtime.end_step(0.5).skipped) << way.text();
+          const StepResult result = runtime.end_step(0.5);
+          EXPECT_EQ(result.skipped, end == 'u') << way.text();
+          EXPECT_EQ(result.skipped_by_program, end == 's') << way.text();
         }
-        EXPECT_EQ(runtime.report().steps_skipped, static_cast<int64_t>(how.size()));
+        EXPECT_EQ(runtime.report().steps_skipped, std::count(how.begin(), how.end(), 'u'));
+        EXPECT_EQ(runtime.report().steps_skipped_by_program, std::count(how.begin(), how.end(), 's'));
         toy::step(runtime, 1);
       });
     };
