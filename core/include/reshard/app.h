@@ -27,7 +27,8 @@ class Trainer {
   // Initial values (see Runtime::fill). Called once, before the first step.
   virtual void fill(Runtime& runtime) = 0;
 
-  // Forward and backward of one micro-batch through the runtime's hooks; returns the loss, a mean over the micro-batch.
+  // Forward and backward of one micro-batch through the runtime's hooks; returns the loss: a mean over the micro-batch,
+  // or with [train] divisor = "tokens" the sum over its tokens.
   virtual double micro_batch(Runtime& runtime, MicroBatch at) = 0;
 
   // Validation loss over the whole job, by forward-only passes (runtime.evaluate is called around it); this rank's

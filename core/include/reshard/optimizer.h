@@ -24,8 +24,8 @@
 
 namespace reshard {
 
-// What the parameter's group has of its own: the runtime fills it from Parameter::lr_scale and Parameter::decay
-// (model.h).
+// What the parameter's group has of its own: the runtime fills it from Parameter::lr_scale and Parameter::decay (model.h)
+// and from the job's [[optimizer.group]].
 struct ParameterGroup {
   double lr_scale = 1.0;               // the group's learning rate = this times the step's
   std::optional<double> weight_decay;  // absent: the optimizer's own; 0: not decayed
@@ -49,7 +49,7 @@ struct Fragment {
   int64_t offset = 0;               // of the first element within the parameter, in elements
   int64_t length = 0;               // elements; 0 is legal
   float* values = nullptr;          // read and written
-  const float* gradient = nullptr;  // averaged over ranks and micro-batches, before gradient_scale
+  const float* gradient = nullptr;  // summed over ranks and micro-batches ÷ [train] divisor, before gradient_scale
   std::span<float* const> state{};  // one pointer per state name, in that order; read and written
 };
 
