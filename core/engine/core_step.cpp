@@ -256,9 +256,16 @@ void Core::carry(std::optional<double> loss_sum) {
   const double norm = norm_of(parts);
   const std::string why = why_not(all, norm);
   step_.gradient_norm = norm;
-  if (why.empty()) return hook(Hook::carry);
-  check_skips(why);
-  drop_gradients();
+  if (!why.empty()) {
+    check_skips(why);
+    return drop_gradients();
+  }
+  const std::span<const Op> ops = scheduler_->on(Hook::carry);
+  pool_.ledger().set_moment({.hook = static_cast<int>(Hook::carry), .unit = -1, .microbatch = scheduler_->micro_batch()});
+  broken_ = "it carried gradients";  // until it is done: memory may end on one rank alone, after all have agreed
+  for (const Op& op : ops) executor_->run(op);
+  broken_ = nullptr;
+  skipped_in_a_row_ = 0;
 }
 
 void Core::apply_update(double norm) {

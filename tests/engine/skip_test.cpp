@@ -70,7 +70,19 @@ TEST(Skip, AllRanksSkipTogetherAndTrainingGoesOnAsIfTheStepHadNotBeen) {
   });
 }
 
-// Runs a step per letter: g good, l a loss and n a gradient that is no number on the last rank. The error on each rank.
+// A good step that ends in a carry, not in an update.
+void carried_step(Runtime& runtime) {
+  runtime.begin_step();
+  for (int m = 0; m < runtime.job().train.microbatches; ++m) {
+    runtime.begin_micro_batch();
+    toy::Pass(runtime, {runtime.steps_done(), m, runtime.job().train.microbatches})();
+  }
+  runtime.carry();
+  EXPECT_FALSE(runtime.end_step(0.5).skipped);
+}
+
+// Runs a step per letter: g good, c good and carried, l a loss and n a gradient that is no number on the last rank. The
+// error on each rank.
 std::string error_after(const Job& job, const std::string& steps, std::size_t* done = nullptr) {
   std::vector<std::string> errors(static_cast<std::size_t>(job.mesh.ranks), "no error");
   std::vector<std::size_t> counts(errors.size());
@@ -78,7 +90,9 @@ std::string error_after(const Job& job, const std::string& steps, std::size_t* d
     const auto rank = static_cast<std::size_t>(runtime.rank().index());
     errors[rank] = toy::error_of([&] {
       for (const char step : steps) {
-        if (step == 'g')
+        if (step == 'c')
+          carried_step(runtime);
+        else if (step == 'g')
           EXPECT_FALSE(toy::step(runtime, runtime.steps_done()).skipped);
         else
           EXPECT_TRUE(bad_step(runtime, 50, {step == 'n', std::nanf(""), job.mesh.ranks - 1}).skipped);
@@ -106,6 +120,7 @@ TEST(Skip, SoManyInARowEndTheRunOnAllRanksAndAGoodStepBeginsTheCountAnew) {
               "the gradient norm is nan at step 5, the 2 steps before it were skipped" + remedy);
     EXPECT_EQ(done, 5U);
     EXPECT_EQ(error_after(skipping(way, 0), "nnnnnlllllg"), "no error");
+    EXPECT_EQ(error_after(skipping(way, 2), "lclcng"), "no error");
   });
 }
 
