@@ -170,7 +170,10 @@ TEST(Whole, NothingThatAllRanksDoTogetherStandsInside) {
             EXPECT_NE(toy::error_of([&] { call(runtime); }).find(refusal), std::string::npos) << way.text();
           });
         });
-        EXPECT_EQ(outer, "the runtime was abandoned inside of Runtime::whole (catch no failure inside of it)");
+        // Its own failure, or, where another rank met it first, that one's.
+        EXPECT_TRUE(outer == "the runtime was abandoned inside of Runtime::whole (catch no failure inside of it)" ||
+                    outer.find(refusal) != std::string::npos)
+            << outer;
         EXPECT_EQ(toy::read_all(runtime), values) << way.text();
       }
     });
