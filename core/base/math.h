@@ -7,7 +7,7 @@
 
 namespace reshard::base {
 
-// Smallest multiple of `step` that is >= value. REQUIRES: value >= 0, step > 0.
+// Smallest multiple of `step` that is >= value. REQUIRES: value >= 0, step > 0, and that the result fits.
 constexpr int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
 
 constexpr int64_t ceil_div(int64_t value, int64_t by) { return (value + by - 1) / by; }

@@ -81,6 +81,7 @@ Core::Core(const Job& job, const Model& model, Rank& rank, std::unique_ptr<Optim
                                               optimizer_->name(), states, kMostStates));
   PlannedStrategy planned = plan_strategy(job_, model_, chosen_strategy(job_), states);
   check_budget(job_, planned);
+  rank_.ready();  // another runtime's step may have failed on this rank
   compare_plans(planned);
   executor_ = std::make_unique<Executor>(model_, model::Mesh(planned.plan.ranks, planned.plan.shards), rank_.index(),
                                          precision(job_, model_), states, pool_, *stream_, groups_);
@@ -96,8 +97,10 @@ Core::Core(const Job& job, const Model& model, Rank& rank, std::unique_ptr<Optim
 // A rank that ends by an exception without abandon() may have a gather under way that the others will never come to,
 // because they wait for this rank elsewhere: they are told then. Its own text follows where it can, from launch().
 Core::~Core() {
-  if (std::uncaught_exceptions() > 0 && !interrupted_ && !idle_within(*stream_, std::chrono::milliseconds(100)))
+  if (std::uncaught_exceptions() > 0 && !rank_.interrupted_ && !idle_within(*stream_, std::chrono::milliseconds(100))) {
     rank_.communicator().interrupt("it ended by an exception inside of a step");
+    rank_.interrupted_ = true;
+  }
   stream_->drain();
 }
 
@@ -180,9 +183,10 @@ void Core::abandon() noexcept {
   if (scheduler_->updated()) ++steps_;  // only its report is lost: the update, skip or carry is done on every rank
   if (broken_ != nullptr)
     rank_.communicator().fail(why);
-  else if (!interrupted_)
+  else if (!rank_.interrupted_)
     rank_.communicator().interrupt(why);
-  interrupted_ = true;
+  rank_.interrupted_ = true;
+  looking_ = false;
   stream_->restart();
   scheduler_->on(Hook::abandon);
   executor_->give_back();
@@ -192,9 +196,14 @@ void Core::abandon() noexcept {
 // Before whatever all ranks do together: after an interruption they meet first.
 void Core::ready() {
   check_usable();
-  if (!interrupted_) return;
-  rank_.communicator().recover();
-  interrupted_ = false;
+  check_not_looking();
+  rank_.ready();
+}
+
+void Core::check_not_looking() const {
+  if (looking_)
+    throw Error(ErrorCode::model, "the runtime is asked for something inside of Runtime::whole", "",
+                "call it after whole() has returned");
 }
 
 void Core::check_usable() const {
@@ -271,7 +280,11 @@ void Core::look_and_write(Unit unit, const std::function<void(const Values&)>& l
   values.values_ = copy ? copy.as<float>() : executor_->master(unit.index);
   const uint64_t before = fingerprint(unit.index, values.values_);
   use.open.push_back(values.number_);
+  looking_ = true;
   look(values);
+  if (!std::exchange(looking_, false))
+    throw Error(ErrorCode::model, "the runtime was abandoned inside of Runtime::whole", "",
+                "catch no failure inside of it");
   use.open.pop_back();
   const uint64_t after = fingerprint(unit.index, values.values_);
   std::vector<uint64_t> all(static_cast<std::size_t>(rank_.count()));

@@ -41,14 +41,14 @@ struct NormPart {
 // What each rank tells the others once per step.
 struct Told {
   double loss_sum = 0;
-  int64_t stop = 0;
+  int64_t stop = 0, dropped = 0;
 };
 
 // How a rank would end its step: what all must agree on, what it tells where it does so here, and what only a carry adds.
 struct Ending {
   int64_t how = 0;  // a schedule::Hook
   double norm = 0;
-  int64_t tells = 0;  // 1: `told` counts
+  int64_t tells = 0;  // 1: the loss in `told` counts
   Told told;
   NormPart part;
 };
@@ -73,7 +73,7 @@ class Core {
   void begin_step();
   void begin_micro_batch() { hook(schedule::Hook::begin_micro_batch); }
   MicroBatch micro_batch() const;
-  void count_tokens(int64_t tokens) { tokens_ += tokens; }
+  void count_tokens(int64_t tokens);
   void reduce();
   double gradient_norm();  // throws for a norm that is not finite where the first skipped step ends the run
   void finish(double loss_sum);  // norm, agreement, then the update or the skip that all ranks agreed on
@@ -85,7 +85,7 @@ class Core {
   void end_evaluation();
 
   SwitchResult switch_strategy(const StrategyChoice& choice);
-  void zero_gradients() { hook(schedule::Hook::drop_carried); }
+  void zero_gradients();
   Buffer allocate(int64_t bytes);
   void request_stop() { stop_.store(true, std::memory_order_relaxed); }
 
@@ -106,6 +106,7 @@ class Core {
   SwitchResult change_strategy(const StrategyChoice& choice);
   void look_and_write(Unit unit, const std::function<void(const Values&)>& look);
   void check_usable() const;
+  void check_not_looking() const;
   void ready();
   void meet();
   void adopt_plan(PlannedStrategy planned);
@@ -122,6 +123,7 @@ class Core {
   std::string why_not(const std::vector<Ending>& all, double norm);
   void drop_gradients();
   void check_skips(const std::string& why);
+  void check_dropped(int rank, int64_t dropped, int64_t first) const;
   void apply_update(double norm);
   void optimize(const StepInfo& info);
   uint64_t fingerprint(int unit, const float* values) const;
@@ -151,9 +153,10 @@ class Core {
   double divisor_ = 1;      // of this step
   int64_t tokens_ = 0;      // of this step, on this rank
   bool agreed_ = false;     // all ranks have come to this step's end with what they exchange there
-  bool interrupted_ = false;  // a step ended by an exception: the ranks meet before they go on
+  bool looking_ = false;    // the program is inside of whole()
   const char* broken_ = nullptr;  // what was under way when this runtime became unusable
-  int64_t steps_ = 0, updates_ = 0, skipped_ = 0, skipped_in_a_row_ = 0, evaluations_ = 0;
+  int64_t steps_ = 0, updates_ = 0, skipped_ = 0, skipped_in_a_row_ = 0, skipped_by_program_ = 0, evaluations_ = 0;
+  int64_t dropped_ = 0;  // how often gradients that were carried over have been dropped
   int64_t prefetches_unused_before_ = 0, deviations_before_ = 0;
   int64_t step_began_ns_ = 0, step_exposed_ns_ = 0;
 };
@@ -161,6 +164,7 @@ class Core {
 template <typename Work>
 auto Core::between_steps(const Work& work) {
   const bool idle = scheduler_->idle();
+  check_not_looking();
   try {
     ready();
     return work();

@@ -44,6 +44,11 @@ SwitchResult Core::change_strategy(const StrategyChoice& choice) {
   return result;
 }
 
+void Core::zero_gradients() {
+  if (scheduler_->carries()) ++dropped_;
+  hook(Hook::drop_carried);
+}
+
 Buffer Core::allocate(int64_t bytes) {
   auto block = std::make_unique<memory::Block>(pool_.allocate(bytes, MemoryCategory::activations));
   Buffer buffer;
@@ -63,6 +68,7 @@ Report Core::report() const {
   report.shards = planned_.plan.shards;
   report.steps = steps_;
   report.steps_skipped = skipped_;
+  report.steps_skipped_by_program = skipped_by_program_;
   report.forward_only_passes = evaluations_;
   report.prefetches_unused = prefetches_unused_before_ + scheduler_->prefetches_unused();
   report.order_deviations = deviations_before_ + scheduler_->order_deviations();

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include <fmt/format.h>
@@ -44,6 +45,31 @@ void Core::begin_step() {
 
 MicroBatch Core::micro_batch() const {
   return {steps_, scheduler_->micro_batch(), job_.train.microbatches};
+}
+
+void Core::count_tokens(int64_t tokens) {
+  const auto refuse = [this](const std::string& what, const char* remedy) {
+    throw Error(ErrorCode::model, what, job_.where("train.divisor"), remedy);
+  };
+  if (!by_tokens_)
+    refuse(fmt::format("tokens are counted and the divisor is \"{}\"", job_.train.divisor),
+           "use divisor = \"tokens\", or count none");
+  if (!scheduler_->reducing())
+    refuse("tokens are counted outside of a step, or after its gradients are reduced",
+           "call Runtime::count_tokens in a micro-batch");
+  const int64_t most = std::numeric_limits<int64_t>::max() / rank_.count();  // the sum over the ranks fits, too
+  if (tokens < 0 || tokens > most - tokens_)
+    refuse(fmt::format("{} tokens are counted after {} in step {}", tokens, tokens_, steps_),
+           "count the tokens of this micro-batch on this rank");
+  tokens_ += tokens;
+}
+
+// Ranks that dropped what others kept would add up other gradients.
+void Core::check_dropped(int rank, int64_t dropped, int64_t first) const {
+  if (dropped != first)
+    throw Error(ErrorCode::model,
+                fmt::format("rank {} has dropped carried gradients {} times, rank 0 {} times", rank, dropped, first), "",
+                "every rank must call Runtime::zero_gradients where the others do");
 }
 
 void Core::reduce() {
@@ -119,7 +145,7 @@ void Core::check_skips(const std::string& why) {
 }
 
 Told Core::told(double loss_sum) const {
-  return {loss_sum, stop_.load(std::memory_order_relaxed) ? 1 : 0};
+  return {loss_sum, stop_.load(std::memory_order_relaxed) ? 1 : 0, dropped_};
 }
 
 // Exchanges losses and stop requests. Says which loss is not finite, if one is; the same on every rank.
@@ -133,6 +159,7 @@ std::string Core::hear(std::span<const Told> all) {
   double sum = 0;
   std::string why;
   for (std::size_t r = 0; r < all.size(); ++r) {
+    check_dropped(static_cast<int>(r), all[r].dropped, all[0].dropped);
     if (!std::isfinite(all[r].loss_sum) && why.empty())
       why = fmt::format("the loss is {} on rank {} at step {}", number_text(all[r].loss_sum), r, steps_);
     sum += all[r].loss_sum;
@@ -158,11 +185,12 @@ void Core::finish(double loss_sum) {
 // step in the same way and by the same norm. The last thing that can fail at one rank because of another.
 std::vector<Ending> Core::agree_to_end(Hook how, double norm, std::optional<double> loss_sum, const NormPart& part) {
   executor_->meet();
-  Ending mine{static_cast<int64_t>(how), std::isnan(norm) ? std::nan("") : norm, loss_sum ? 1 : 0, {}, part};
-  if (loss_sum) mine.told = told(*loss_sum);
+  const Ending mine{static_cast<int64_t>(how), std::isnan(norm) ? std::nan("") : norm, loss_sum ? 1 : 0,
+                    told(loss_sum.value_or(0)), part};
   std::vector<Ending> all(static_cast<std::size_t>(rank_.count()));
   rank_.communicator().exchange(mine, std::span<Ending>(all), kNoUnit);
   for (std::size_t r = 1; r < all.size(); ++r) {
+    check_dropped(static_cast<int>(r), all[r].told.dropped, all[0].told.dropped);
     if (all[r].how != all[0].how)
       throw Error(ErrorCode::model,
                   fmt::format("rank {} ends step {} by {}, rank 0 by {}", r, steps_,
@@ -206,7 +234,9 @@ void Core::update(double norm, std::optional<double> loss_sum) {
 void Core::skip() {
   reduce();
   agree_to_end(Hook::skip, 0, {});
-  drop_gradients();
+  hook(Hook::skip);
+  step_.skipped_by_program = true;
+  ++skipped_by_program_;
 }
 
 void Core::drop_gradients() {
@@ -226,9 +256,16 @@ void Core::carry(std::optional<double> loss_sum) {
   const double norm = norm_of(parts);
   const std::string why = why_not(all, norm);
   step_.gradient_norm = norm;
-  if (why.empty()) return hook(Hook::carry);
-  check_skips(why);
-  drop_gradients();
+  if (!why.empty()) {
+    check_skips(why);
+    return drop_gradients();
+  }
+  const std::span<const Op> ops = scheduler_->on(Hook::carry);
+  pool_.ledger().set_moment({.hook = static_cast<int>(Hook::carry), .unit = -1, .microbatch = scheduler_->micro_batch()});
+  broken_ = "it carried gradients";  // until it is done: memory may end on one rank alone, after all have agreed
+  for (const Op& op : ops) executor_->run(op);
+  broken_ = nullptr;
+  skipped_in_a_row_ = 0;
 }
 
 void Core::apply_update(double norm) {
@@ -289,7 +326,7 @@ StepResult Core::end_step(std::optional<double> loss_sum) {
       throw Error(ErrorCode::model, fmt::format("step {} ends without its loss", steps_), "",
                   "give the sum of this rank's losses to update() or to end_step()");
     const std::string why = agree(*loss_sum);
-    if (!why.empty() && !step_.skipped && job_.train.stop_after_skipped == 1) check_skips(why);
+    if (!why.empty() && !step_.skipped && !step_.skipped_by_program && job_.train.stop_after_skipped == 1) check_skips(why);
   }
   hook(Hook::end_step);
   ++steps_;

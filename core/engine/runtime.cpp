@@ -24,11 +24,20 @@ int Rank::index() const {
 int Rank::count() const {
   return all_.size();
 }
+// After an interruption all ranks meet before they do anything together.
+void Rank::ready() {
+  if (!interrupted_) return;
+  all_.recover();
+  interrupted_ = false;
+}
+
 void Rank::barrier() {
+  ready();
   all_.barrier({});
 }
 
 std::vector<double> Rank::exchange(double value) {
+  ready();
   std::vector<double> all(static_cast<std::size_t>(count()));
   all_.exchange(value, std::span<double>(all), {});
   return all;
@@ -58,6 +67,10 @@ namespace {
               "", remedy);
 }
 
+void require_index(const engine::UnitUse& use, int index) {
+  RESHARD_CHECK(index >= 0 && index < static_cast<int>(use.spec->parameters.size()), "a unit has a parameter of that index");
+}
+
 void* place(const engine::UnitUse& use, void* memory, int index) {
   return static_cast<std::byte*>(memory) + use.memory->layout.offset(index) * bytes_of(use.memory->dtype);
 }
@@ -66,6 +79,7 @@ void* place(const engine::UnitUse& use, void* memory, int index) {
 
 const void* View::parameter_memory(int index) const {
   const engine::UnitUse& mine = use();
+  require_index(mine, index);
   if (std::find(mine.open.begin(), mine.open.end(), number_) == mine.open.end())
     refuse(mine, index, "is read outside of its unit's hooks",
            "read it between before_forward and after_forward, or backward's, or by Runtime::read or Runtime::whole");
@@ -77,6 +91,7 @@ const void* View::parameter_memory(int index) const {
 
 void* View::gradient_memory(int index) const {
   const engine::UnitUse& mine = use();
+  require_index(mine, index);
   if (std::find(mine.open.begin(), mine.open.end(), number_) == mine.open.end())
     refuse(mine, index, "is given a gradient outside of its unit's hooks",
            "add to it between before_backward and after_backward");
@@ -87,6 +102,7 @@ void* View::gradient_memory(int index) const {
 }
 
 void View::require_dtype(Dtype wanted, int index) const {
+  require_index(use(), index);
   if (dtype() == wanted) return;
   refuse(use(), index, wanted == Dtype::fp32 ? "is in bf16 and is asked for in fp32" : "is in fp32 and is asked for in bf16",
          wanted == Dtype::fp32 ? "ask for parameter_bf16 and gradient_bf16, or set [precision] param_dtype = \"fp32\""
@@ -115,6 +131,7 @@ std::span<Bf16> View::gradient_bf16(int index) const {
 
 std::span<float> Values::parameter(int index) const {
   RESHARD_CHECK(use_ != nullptr, "values come from Runtime::whole");
+  require_index(*use_, index);
   if (std::find(use_->open.begin(), use_->open.end(), number_) == use_->open.end())
     refuse(*use_, index, "is used after Runtime::whole has returned", "use it inside the call only");
   const model::Layout& layout = use_->memory->layout;

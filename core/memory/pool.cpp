@@ -73,6 +73,7 @@ Pool::~Pool() {
 Block Pool::allocate(int64_t bytes, Category category) {
   RESHARD_CHECK(bytes >= 0, "a block has no negative size");
   if (bytes == 0) return {};
+  if (bytes > reserved_) no_memory(bytes, size_, ENOMEM);
   const int64_t length = base::round_up(bytes, kAlignment);
   int64_t offset = cut(length);
   if (offset < 0) {

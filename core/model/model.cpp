@@ -1,11 +1,13 @@
 #include "reshard/model.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "base/check.h"
 #include "reshard/error.h"
 #include "reshard/text.h"
 
@@ -13,7 +15,14 @@ namespace reshard {
 namespace {
 
 constexpr int64_t kMostElements = int64_t{1} << 56;  // bytes, padding and sums over units then fit in 64 bits
+constexpr int64_t kMostBytes = int64_t{1} << 56;     // so do the program's own
+constexpr int64_t kMostRuns = int64_t{1} << 20;      // a plan is made by going through a whole pass
 constexpr int64_t kMostBlock = int64_t{1} << 20;     // the least common multiple of some is still small
+
+// A NaN has a sign that means nothing to anybody.
+std::string number_text(double value) {
+  return std::isnan(value) ? "nan" : fmt::format("{}", value);
+}
 
 Error not_found(const char* kind, std::string_view name, const std::vector<std::string>& known) {
   const std::string near = base::nearest(name, known);
@@ -35,17 +44,49 @@ bool UnitSpec::trainable() const {
 
 Model::Model(UnitSpec root) {
   check(root);
-  units_.push_back(std::move(root));
-  parents_.push_back(kRoot);
+  enter(std::move(root), kRoot, 1);
 }
 
 Unit Model::add(UnitSpec spec, Unit parent) {
   if (parent.index < 0 || parent.index >= unit_count())
     throw Error(ErrorCode::model, fmt::format("unit \"{}\" has a parent that is not of this model", spec.name));
   check(spec);
+  enter(std::move(spec), parent, runs_[static_cast<std::size_t>(parent.index)]);
+  return {unit_count() - 1};
+}
+
+void Model::enter(UnitSpec spec, Unit parent, int64_t runs_around) {
+  check_run(spec, runs_around);
+  runs_.push_back(runs_around * spec.repeats);
+  runs_of_all_ += runs_.back();
+  saved_by_all_ += runs_.back() * spec.saved_bytes;
   units_.push_back(std::move(spec));
   parents_.push_back(parent);
-  return {unit_count() - 1};
+}
+
+const UnitSpec& Model::spec(Unit unit) const {
+  RESHARD_CHECK(unit.index >= 0 && unit.index < unit_count(), "a unit is one that the model has given");
+  return units_[static_cast<std::size_t>(unit.index)];
+}
+
+Unit Model::parent(Unit unit) const {
+  RESHARD_CHECK(unit.index >= 0 && unit.index < unit_count(), "a unit is one that the model has given");
+  return parents_[static_cast<std::size_t>(unit.index)];
+}
+
+void Model::hold_bytes(int64_t bytes) {
+  if (bytes < 0 || bytes > kMostBytes)
+    throw Error(ErrorCode::model, fmt::format("the program holds {} bytes; 0 to 2^56 can be counted", bytes));
+  held_bytes_ = bytes;
+}
+
+// What a whole pass adds up to.
+void Model::check_run(const UnitSpec& spec, int64_t runs_around) const {
+  const auto fail = [&](const std::string& what) { throw Error(ErrorCode::model, what, "unit \"" + spec.name + "\""); };
+  if (spec.repeats > (kMostRuns - runs_of_all_) / runs_around)
+    fail(fmt::format("with repeats = {} a forward pass would have more than 2^20 runs of units", spec.repeats));
+  if (spec.saved_bytes > (kMostBytes - saved_by_all_) / (runs_around * spec.repeats))
+    fail(fmt::format("with saved_bytes = {} a forward pass would save more than 2^56 bytes", spec.saved_bytes));
 }
 
 void Model::check(const UnitSpec& spec) const {
@@ -54,8 +95,19 @@ void Model::check(const UnitSpec& spec) const {
     fail("a unit's name must not be empty or have '*', '?' or ':'");
   if (spec.repeats < 1) fail("repeats must be at least 1");
   if (spec.saved_bytes < 0) fail("saved_bytes must not be negative");
+  for (const double flops : {spec.flops_forward, spec.flops_backward})
+    if (!std::isfinite(flops) || flops < 0)
+      fail(fmt::format("flops_forward and flops_backward must be finite and not negative, not {}", number_text(flops)));
   for (const UnitSpec& other : units_)
     if (other.name == spec.name) fail("the model has a unit of this name already");
+  if (!units_.empty() && spec.name == "root")
+    fail(fmt::format("in a job \"root\" is the model's root, here \"{}\": no other unit may be called so",
+                     units_[0].name));
+  check_parameters(spec);
+}
+
+void Model::check_parameters(const UnitSpec& spec) const {
+  const auto fail = [&](const std::string& what) { throw Error(ErrorCode::model, what, "unit \"" + spec.name + "\""); };
   int64_t grid = 1;
   for (std::size_t i = 0; i < spec.parameters.size(); ++i) {
     const Parameter& parameter = spec.parameters[i];
@@ -75,6 +127,9 @@ void Model::check(const UnitSpec& spec) const {
     if (grid > kMostElements >> 24U)
       fail(fmt::format("parameter \"{}\"'s blocks of {} elements and those before have no small common multiple",
                        parameter.name, parameter.block));
+    if (!std::isfinite(parameter.lr_scale) || parameter.lr_scale < 0)
+      fail(fmt::format("parameter \"{}\" has lr_scale = {}; it must be finite and not negative", parameter.name,
+                       number_text(parameter.lr_scale)));
     check_tie(spec, i);
     for (std::size_t j = 0; j < i; ++j)
       if (spec.parameters[j].name == parameter.name)
@@ -96,6 +151,13 @@ void Model::check_tie(const UnitSpec& spec, std::size_t index) const {
   for (std::size_t other = 0; other < index; ++other) {
     const Parameter& first = spec.parameters[other];
     if (first.name != parameter.same_as) continue;
+    const Parameter plain;  // what a declaration leaves out
+    if ((parameter.decay != plain.decay && parameter.decay != first.decay) ||
+        (parameter.lr_scale != plain.lr_scale && parameter.lr_scale != first.lr_scale))
+      throw Error(ErrorCode::model,
+                  fmt::format("parameter \"{}\" is the same as \"{}\" and cannot have another decay or lr_scale",
+                              parameter.name, first.name),
+                  "unit \"" + spec.name + "\"", "say them at \"" + first.name + "\" alone");
     if (first.elements() == parameter.elements() && first.trainable == parameter.trainable && first.same_as.empty())
       return;
     throw Error(ErrorCode::model,

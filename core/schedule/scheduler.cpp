@@ -17,6 +17,7 @@ Scheduler::Scheduler(Step step, std::vector<int> recorded)
       flights_(static_cast<std::size_t>(step_.microbatches) + 1),
       forward_order_(recorded.empty() ? step_.forward_order : std::move(recorded)) {
   const std::size_t places = std::max<std::size_t>(step_.forward_order.size(), step_.units.size());
+  not_over_.reserve(flights_.size());
   ops_.reserve(16 + 8 * step_.units.size());
   for (Flight& flight : flights_) {
     flight.runs.resize(states_.size());
@@ -25,7 +26,10 @@ Scheduler::Scheduler(Step step, std::vector<int> recorded)
   }
   if (step_.backward_order != BackwardOrder::micro_batch)
     passes_.units.reserve(kMaxPrefetch + places * flights_.size());
-  for (const ScheduledUnit& unit : step_.units) some_may_be_unused_ = some_may_be_unused_ || unit.may_be_unused;
+  std::vector<bool> optional;
+  for (const ScheduledUnit& unit : step_.units) optional.push_back(unit.may_be_unused);
+  some_may_be_unused_ = std::find(optional.begin(), optional.end(), true) != optional.end();
+  if (some_may_be_unused_) declared_ = DeclaredPass(step_.declared_places, std::move(optional));
 }
 
 std::span<const Op> Scheduler::on(Hook hook, int subject) {
@@ -37,10 +41,7 @@ std::span<const Op> Scheduler::on(Hook hook, int subject) {
     case Hook::before_forward:
     case Hook::after_forward:
     case Hook::before_backward:
-    case Hook::after_backward:
-      if (some_may_be_unused_) make_up(hook, subject);
-      run_hook(hook, subject);
-      break;
+    case Hook::after_backward: run_own_hook(hook, subject); break;
     case Hook::reduce: reduce_rest(); break;
     case Hook::update:
     case Hook::skip:
@@ -96,7 +97,8 @@ void Scheduler::clear(Flight& flight) {
   std::fill(flight.runs.begin(), flight.runs.end(), Runs{});
   flight.entered.clear();
   flight.left.clear();
-  flight.forward_at = flight.declared_at = 0;
+  flight.forward_at = 0;
+  if (some_may_be_unused_) flight.made_up.clear();
 }
 
 void Scheduler::begin_step() {
@@ -105,20 +107,33 @@ void Scheduler::begin_step() {
   phase_ = Phase::step;
   micro_batch_ = -1;
   begun_ = 0;
+  first_not_begun_ = 0;
+  not_over_.clear();
   for (Flight& flight : flights_) clear(flight);
   shorten_passes();
-  for (UnitState& unit : states_) unit.reduced = unit.exchanged = unit.divided = false;
+  for (UnitState& unit : states_) {
+    unit.reduced = unit.exchanged = unit.divided = false;
+    unit.unfinished = step_.microbatches;
+  }
 }
 
 void Scheduler::begin_micro_batch() {
   require(phase_ == Phase::step && !unit_open(), Hook::begin_micro_batch, -1,
           "no step is running, its gradients are reduced already, or a unit is in use");
   require(!last_micro_batch(), Hook::begin_micro_batch, -1, "the step has no more micro-batches");
-  if (begun_ > 0) end_micro_batches();
-  micro_batch_ = 0;
-  while (flight().begun) ++micro_batch_;
+  if (begun_ > 0) {
+    make_up_rests();
+    end_micro_batches();
+  }
+  while (flights_[first_not_begun_].begun) ++first_not_begun_;
+  micro_batch_ = static_cast<int>(first_not_begun_);
+  begin_flight();
+}
+
+void Scheduler::begin_flight() {
   ++begun_;
   flight().begun = true;
+  not_over_.push_back(micro_batch_);
 }
 
 void Scheduler::enter_micro_batch(int index) {
@@ -127,12 +142,13 @@ void Scheduler::enter_micro_batch(int index) {
   require(index >= 0 && index < step_.microbatches, Hook::enter_micro_batch, -1, "the step has no such micro-batch");
   require(!flights_[static_cast<std::size_t>(index)].over, Hook::enter_micro_batch, -1, "this micro-batch is over");
   micro_batch_ = index;
-  if (!flight().begun) ++begun_;
-  flight().begun = true;
+  if (!flight().begun) begin_flight();
 }
 
 // What no backward came for is dropped: the program used its result in no loss.
 void Scheduler::close(Flight& flight) {
+  for (int unit = 0; unit < unit_count(); ++unit)
+    if (unfinished(flight, unit)) --state(unit).unfinished;
   flight.over = true;
   for (int unit = 0; unit < unit_count(); ++unit) {
     Runs& runs = flight.runs[static_cast<std::size_t>(unit)];
@@ -144,8 +160,8 @@ void Scheduler::close(Flight& flight) {
 // Frees what no backward came for: units that were kept or shrunk for it, and what their runs saved.
 void Scheduler::end_micro_batches() {
   drop_unused_prefetches();
-  for (Flight& flight : flights_)
-    if (flight.begun && !flight.over) close(flight);
+  for (const int m : not_over_) close(flights_[static_cast<std::size_t>(m)]);
+  not_over_.clear();
   for (int unit = 0; unit < unit_count(); ++unit)
     if (last_micro_batch() || at(unit).decision.after_backward == AfterBackward::free) free(unit);
 }
@@ -175,13 +191,15 @@ void Scheduler::finish_step(Hook hook) {
 
 void Scheduler::end_step() {
   require(phase_ == Phase::updated, Hook::end_step, -1, "no step is running, or it has not been updated");
-  const std::vector<int>* entered = nullptr;
-  for (std::size_t m = 0; m + 1 < flights_.size(); ++m)
-    if (!flights_[m].entered.empty()) entered = &flights_[m].entered;
-  if (entered != nullptr) {
-    if (*entered != step_.forward_order) ++order_deviations_;
-    forward_order_ = *entered;
+  const std::vector<int>* last = nullptr;
+  bool deviates = false;
+  for (std::size_t m = 0; m + 1 < flights_.size(); ++m) {
+    if (flights_[m].entered.empty()) continue;
+    last = &flights_[m].entered;
+    deviates = deviates || *last != step_.forward_order;
   }
+  if (deviates) ++order_deviations_;
+  if (last != nullptr) forward_order_ = *last;
   phase_ = Phase::idle;
   micro_batch_ = -1;
 }
@@ -196,7 +214,7 @@ void Scheduler::begin_evaluation() {
 void Scheduler::end_evaluation() {
   require(phase_ == Phase::evaluation && !unit_open(), Hook::end_evaluation, -1,
           "no forward-only pass is running, or a unit is in use");
-  if (some_may_be_unused_ && !flight().entered.empty()) make_up_rest(step_.declared_places.size());
+  if (some_may_be_unused_) make_up_rest(flight());
   drop_unused_prefetches();
   phase_ = Phase::idle;
 }

@@ -20,7 +20,7 @@
 //
 // [Note: units that may be unused] A declared run of such a unit that did not come when a later place of the declared
 // pass comes is made up for: its ops come all the same, with nothing computed. So ranks that use it and ranks that do
-// not run the same ops.
+// not run the same ops. made_up.h says what is made up when.
 
 #include <array>
 #include <cstdint>
@@ -29,6 +29,7 @@
 
 #include "reshard/decision.h"
 #include "schedule/hook.h"
+#include "schedule/made_up.h"
 #include "schedule/op.h"
 
 namespace reshard::schedule {
@@ -45,13 +46,6 @@ struct ScheduledUnit {
   int64_t saved_bytes = 0;       // per run; not a shard's: the program's own
   bool read_in_backward = true;  // false: backward does without the parameters
   bool may_be_unused = false;    // see the note
-};
-
-// A place in the declared pass: a unit's forward (backward: the reverse) begins or ends.
-struct DeclaredPlace {
-  int unit = 0;
-  bool begins = true;
-  bool operator==(const DeclaredPlace&) const = default;
 };
 
 struct Step {
@@ -85,7 +79,7 @@ class Scheduler {
   bool reducing() const { return phase_ == Phase::step; }  // the step's gradients are not all reduced yet
   bool carries() const;                             // gradients of earlier steps wait for an update
   int64_t prefetches_unused() const { return prefetches_unused_; }
-  int64_t order_deviations() const { return order_deviations_; }  // steps whose order was not the declared one
+  int64_t order_deviations() const { return order_deviations_; }  // steps with a micro-batch in another order than declared
   // The declared one until a step is recorded.
   const std::vector<int>& recorded_order() const { return forward_order_; }
   const Step& step() const { return step_; }
@@ -114,7 +108,7 @@ class Scheduler {
     std::vector<int> entered;    // the before_forward order
     Left left;                   // its own
     std::size_t forward_at = 0;  // the next place in forward_order_
-    std::size_t declared_at = 0;  // the next declared place: forward, then (from places on) backward
+    MadeUp made_up;              // used only where a unit may be unused
   };
 
   struct UnitState {
@@ -130,6 +124,7 @@ class Scheduler {
     std::array<bool, kUnitBuffers> live{};
     int forwards = 0, backwards = 0;  // hooks open
     int outstanding = 0;              // forward runs of all micro-batches whose backward has not come
+    int unfinished = 0;               // micro-batches of the step that are unfinished(), below
     bool in_use() const { return forwards + backwards > 0; }
   };
 
@@ -137,6 +132,7 @@ class Scheduler {
   void begin_step();
   void begin_micro_batch();
   void enter_micro_batch(int index);
+  void begin_flight();
   void close(Flight& flight);
   void end_micro_batches();
   void reduce_rest();
@@ -156,11 +152,12 @@ class Scheduler {
   void after_backward(int unit);
   void leave_forward(int unit);
   bool kept_after_backward(int unit);
-  bool complete(int unit) const;
-  void make_up(Hook hook, int unit);
-  void make_up_until(std::size_t place);
-  void make_up_rest(std::size_t end);
+  bool complete(int unit);
+  void count_run(int unit, int Runs::* run);
   void run_hook(Hook hook, int unit);
+  void run_own_hook(Hook hook, int unit);
+  void make_up_rest(Flight& flight);
+  void make_up_rests();
 
   // scheduler_copies.cpp: gathering, freeing, prefetching
   void launch_gather(int unit);
@@ -209,17 +206,26 @@ class Scheduler {
   Runs& runs(int unit) { return flight().runs[static_cast<std::size_t>(unit)]; }
   Left& left() { return step_.backward_order == BackwardOrder::micro_batch ? flight().left : passes_; }
   void clear(Flight& flight);
+  // May run the unit's backward yet: it is not over, and the unit has not run, or not backward as often as forward.
+  static bool unfinished(const Flight& flight, int unit) {
+    const Runs& runs = flight.runs[static_cast<std::size_t>(unit)];
+    return !flight.over && (runs.forward == 0 || runs.backward < runs.forward);
+  }
   bool being_read() const;
   void require(bool fine, Hook hook, int unit, const char* why) const;
   void require_unit(Hook hook, int unit) const;
 
   Step step_;
   bool some_may_be_unused_ = false;
+  DeclaredPass declared_;
+  std::vector<UnitHook> missing_;  // what a hook is preceded by
   std::vector<UnitState> states_;
   std::vector<Flight> flights_;  // by micro-batch; the last one is the forward-only pass
   std::vector<Op> ops_;
   Phase phase_ = Phase::idle;
   int micro_batch_ = -1, begun_ = 0;
+  std::vector<int> not_over_;        // micro-batches that have begun, in that order
+  std::size_t first_not_begun_ = 0;  // all micro-batches before it have
   int open_forwards_ = 0, open_backwards_ = 0;
 
   std::vector<int> forward_order_;  // by which forward prefetches go

@@ -33,7 +33,7 @@ void Scheduler::before_forward(int unit) {
   ++open_forwards_;
   emit(op(OpKind::forward_begin, unit));
   if (phase_ == Phase::step && !recompute) {
-    ++runs(unit).forward;
+    count_run(unit, &Runs::forward);
     ++me.outstanding;
     if (at(unit).saved_bytes > 0) {
       allocate(unit, UnitBuffer::saved);
@@ -60,6 +60,13 @@ void Scheduler::after_forward(int unit) {
   if (moves(unit) && !me.in_use()) leave_forward(unit);
 }
 
+// Counts a run and, with it, whether the micro-batch has yet to finish the unit.
+void Scheduler::count_run(int unit, int Runs::* run) {
+  const bool before = unfinished(flight(), unit);
+  ++(runs(unit).*run);
+  state(unit).unfinished += (unfinished(flight(), unit) ? 1 : 0) - (before ? 1 : 0);
+}
+
 // The plan's after_forward, once nobody uses the unit.
 void Scheduler::leave_forward(int unit) {
   const AfterForward policy = at(unit).decision.after_forward;
@@ -76,8 +83,12 @@ void Scheduler::before_backward(int unit) {
   require_unit(Hook::before_backward, unit);
   UnitState& me = state(unit);
   require(phase_ == Phase::step && micro_batch_ >= 0, Hook::before_backward, unit, "no micro-batch is running");
-  require(runs(unit).backward + me.backwards < runs(unit).forward, Hook::before_backward, unit,
-          "the unit's forward has not run as often");
+  if (runs(unit).backward + me.backwards >= runs(unit).forward)
+    require(false, Hook::before_backward, unit,
+            flight().made_up.made_up_backward(unit)
+                ? "it was made up for when an earlier unit's came; where units may be unused, run backwards in the "
+                  "reverse order of their forwards"
+                : "the unit's forward has not run as often");
   require(!me.reduced, Hook::before_backward, unit,
           "the unit's gradients of this step are reduced already; in the last micro-batch run all its forwards before "
           "its last backward");
@@ -101,8 +112,8 @@ void Scheduler::after_backward(int unit) {
   --me.backwards;
   --open_backwards_;
   --me.outstanding;
+  count_run(unit, &Runs::backward);
   Runs& mine = runs(unit);
-  ++mine.backward;
   if (mine.saved > 0) {
     release(unit, UnitBuffer::saved);
     --mine.saved;
@@ -128,61 +139,47 @@ bool Scheduler::kept_after_backward(int unit) {
 }
 
 // No micro-batch of this step will run the unit's backward again, once the present one has.
-bool Scheduler::complete(int unit) const {
+bool Scheduler::complete(int unit) {
   if (!last_micro_batch()) return false;
-  for (std::size_t m = 0; m + 1 < flights_.size(); ++m) {
-    const Runs& runs = flights_[m].runs[static_cast<std::size_t>(unit)];
-    if (m != current() && !flights_[m].over && (runs.forward == 0 || runs.backward < runs.forward)) return false;
-  }
-  return true;
+  return state(unit).unfinished == (unfinished(flight(), unit) ? 1 : 0);
 }
 
 // ---- Units that may be unused
 
-// Brings the declared pass up to this hook. A hook that is not ahead in it is left alone: a forward-only pass may begin
-// anew, and what comes in another order is the program's own.
-void Scheduler::make_up(Hook hook, int unit) {
-  const bool forward = hook == Hook::before_forward || hook == Hook::after_forward;
-  if ((forward && open_backwards_ > 0) || (phase_ == Phase::step && micro_batch_ < 0)) return;
-  if (phase_ != Phase::step && phase_ != Phase::evaluation) return;
-  const std::size_t places = step_.declared_places.size();
-  const bool begins = hook == Hook::before_forward || hook == Hook::before_backward;
-  const auto find = [&](std::size_t from) {
-    const std::size_t end = forward ? places : 2 * places;
-    for (std::size_t place = std::max(from, forward ? 0 : places); place < end; ++place) {
-      const DeclaredPlace& there = step_.declared_places[place < places ? place : 2 * places - 1 - place];
-      if (there.unit == unit && (there.begins == begins) == forward) return place;
+// The program's own hook of a unit, after those that this rank makes up before it.
+void Scheduler::run_own_hook(Hook hook, int unit) {
+  const bool backward = hook == Hook::before_backward || hook == Hook::after_backward;
+  const bool in_pass = phase_ == Phase::step ? micro_batch_ >= 0 : phase_ == Phase::evaluation && !backward;
+  if (some_may_be_unused_ && in_pass && unit >= 0 && unit < unit_count()) {
+    missing_.clear();
+    MadeUp& made_up = flight().made_up;
+    switch (hook) {
+      case Hook::before_forward: made_up.before_forward(declared_, unit, open_backwards_ > 0, missing_); break;
+      case Hook::after_forward: made_up.after_forward(declared_, unit, open_backwards_ > 0, missing_); break;
+      case Hook::before_backward: made_up.before_backward(declared_, unit, missing_); break;
+      default: made_up.after_backward(unit, missing_); break;
     }
-    return 2 * places;
-  };
-  if (!forward && flight().declared_at < places) make_up_rest(places);
-  std::size_t place = find(flight().declared_at);
-  if (place == 2 * places && forward && phase_ == Phase::evaluation) {
-    make_up_rest(places);
-    flight().declared_at = 0;
-    place = find(0);
+    for (const UnitHook& each : missing_) run_hook(each.hook, each.unit);
   }
-  if (place == 2 * places) return;
-  make_up_rest(place);
-  flight().declared_at = place + 1;
+  run_hook(hook, unit);
 }
 
-// Runs the hooks of the places before `end` that did not come, of the units that may be unused.
-void Scheduler::make_up_rest(std::size_t end) {
-  const std::size_t places = step_.declared_places.size();
-  for (std::size_t at_place = flight().declared_at; at_place < end; ++at_place) {
-    const bool forward = at_place < places;
-    const DeclaredPlace& place = step_.declared_places[forward ? at_place : 2 * places - 1 - at_place];
-    if (!at(place.unit).may_be_unused) continue;
-    if (forward) {
-      run_hook(place.begins ? Hook::before_forward : Hook::after_forward, place.unit);
-    } else if (!place.begins) {
-      if (runs(place.unit).backward < runs(place.unit).forward) run_hook(Hook::before_backward, place.unit);
-    } else if (state(place.unit).backwards > 0) {
-      run_hook(Hook::after_backward, place.unit);
-    }
+// No hook of this pass will come any more.
+void Scheduler::make_up_rest(Flight& flight) {
+  missing_.clear();
+  flight.made_up.finish(declared_, phase_ == Phase::step, missing_);
+  for (const UnitHook& each : missing_) run_hook(each.hook, each.unit);
+}
+
+// The same for every micro-batch that is not over.
+void Scheduler::make_up_rests() {
+  if (!some_may_be_unused_) return;
+  const int present = micro_batch_;
+  for (const int m : not_over_) {
+    micro_batch_ = m;
+    make_up_rest(flight());
   }
-  flight().declared_at = std::max(flight().declared_at, end);
+  micro_batch_ = present;
 }
 
 }  // namespace reshard::schedule

@@ -126,8 +126,7 @@ void Scheduler::finish_in_flight() {
 
 // A unit that did not run in the last micro-batch still has a gradient to reduce, or a shard to exchange and divide.
 void Scheduler::finish_reductions() {
-  if (some_may_be_unused_ && micro_batch_ >= 0 && !flight().entered.empty() && !flight().over)
-    make_up_rest(2 * step_.declared_places.size());
+  make_up_rests();
   finish_in_flight();
   end_micro_batches();
   for (int unit = 0; unit < unit_count(); ++unit) {

@@ -261,5 +261,30 @@ TEST(Carry, AStrategyIsNotSwitchedMeanwhile) {
   });
 }
 
+// The last rank alone drops what all carry: nobody updates before the others drop it too.
+TEST(Carry, DroppedOnOneRankAloneEndsTheNextStepOnAll) {
+  toy::for_each_way({2, 3}, [](const toy::Way& way) {
+    const std::string refusal = fmt::format(
+        "rank {} has dropped carried gradients 1 times, rank 0 0 times (every rank must call Runtime::zero_gradients "
+        "where the others do)",
+        way.ranks - 1);
+    const auto train = [&](bool alone) {
+      return toy::values_after(toy::job(way), toy::tree(), [&](Runtime& runtime) {
+        const bool last = runtime.rank().index() + 1 == way.ranks;
+        carry(runtime, 1);
+        if (!alone || last) runtime.zero_gradients();
+        if (alone) {
+          EXPECT_EQ(toy::error_of([&] { update(runtime, 2); }), refusal) << way.text();
+          runtime.abandon();
+          EXPECT_EQ(toy::error_of([&] { toy::step(runtime, 2); }), refusal) << way.text();
+          if (!last) runtime.zero_gradients();
+        }
+        update(runtime, 2);
+      });
+    };
+    EXPECT_EQ(train(true), train(false)) << way.text();
+  });
+}
+
 }  // namespace
 }  // namespace reshard

@@ -275,5 +275,40 @@ TEST(Failures, AfterSeveralThatWereCaughtTheOneThatIsNotEndsTheLaunch) {
   });
 }
 
+// The program goes on with the rank's own calls, or a new runtime, not with the one whose step failed.
+TEST(Failures, WhatARankDoesNextWithoutTheRuntimeMeetsTheOthersFirst) {
+  enum class Next : uint8_t { barrier, exchange, runtime };
+  const auto fail = [](Runtime& runtime, int rank) {
+    EXPECT_NE(toy::error_of([&] {
+                toy::step(runtime, 0, [&] {
+                  if (rank < 0 || runtime.rank().index() == rank) throw std::runtime_error("mishap");
+                });
+              }),
+              "no error");
+  };
+  const auto train = [&](const toy::Way& way, int failing, Next next) {
+    toy::run(toy::job(way), toy::tree(), [&](Runtime& runtime) {
+      Rank& rank = runtime.rank();
+      for (int round = 0; round < 2; ++round) {
+        fail(runtime, failing);
+        if (next == Next::barrier) rank.barrier();
+        if (next == Next::exchange) {
+          EXPECT_EQ(rank.exchange(3.0), std::vector<double>(static_cast<std::size_t>(way.ranks), 3.0));
+        }
+        if (next == Next::runtime) {
+          Runtime fresh(runtime.job(), toy::tree(), rank);
+          toy::fill(fresh);
+          EXPECT_FALSE(toy::step(fresh, 1).skipped);
+        }
+        EXPECT_FALSE(toy::step(runtime, 1).skipped) << way.text();
+      }
+    });
+  };
+  for (const int ranks : {1, 3})
+    for (const int failing : {-1, 0, ranks - 1})
+      for (const Next next : {Next::barrier, Next::exchange, Next::runtime})
+        for (const bool overlap : {false, true}) train({"zero3", ranks, overlap}, failing, next);
+}
+
 }  // namespace
 }  // namespace reshard

@@ -75,7 +75,7 @@ class Reference {
 
  private:
   struct Runs {
-    int forwards = 0, backwards = 0;
+    int forwards = 0, backwards = 0, own = 0;  // own: backwards that are not made up
   };
   struct UnitSums {
     std::vector<Runs> runs;                    // by micro-batch
@@ -115,6 +115,7 @@ class Reference {
       case Hook::before_forward: {
         if (open_backwards_ > 0) break;  // a recompute
         ++runs(call.unit).forwards;
+        if (call.run == schedule::kMadeUp) break;
         std::vector<double>& losses = losses_[static_cast<std::size_t>(micro_batch_)];
         for (const Parameter& p : model_.spec({call.unit}).parameters)
           for (std::size_t r = 0; r < losses.size(); ++r)
@@ -124,7 +125,7 @@ class Reference {
       case Hook::before_backward: ++open_backwards_; break;
       case Hook::after_backward: {
         --open_backwards_;
-        if (model_.spec({call.unit}).trainable()) contribute(call.unit, runs(call.unit).backwards);
+        if (model_.spec({call.unit}).trainable()) contribute(call.unit, call.run == schedule::kMadeUp ? -1 : runs(call.unit).own++);
         const bool over = ++runs(call.unit).backwards == runs(call.unit).forwards;
         if (over) settle(call.unit, complete(sums(call.unit)));
         break;
@@ -136,13 +137,14 @@ class Reference {
     }
   }
 
+  // `run`: which of the unit's own in this micro-batch; -1: made up, so zeros.
   void contribute(int u, int run) {
     UnitSums& unit = sums(u);
     const UnitSpec& spec = model_.spec({u});
     if (unit.pending.empty())
       for (const Parameter& p : spec.parameters)
         unit.pending.emplace_back(static_cast<std::size_t>(plan_->ranks), Floats(values.at(p.name).size(), 0.0F));
-    for (std::size_t p = 0; p < spec.parameters.size(); ++p) {
+    for (std::size_t p = 0; run >= 0 && p < spec.parameters.size(); ++p) {
       const Floats& v = values.at(spec.parameters[p].name);
       for (int r = 0; r < plan_->ranks; ++r)
         for (std::size_t i = 0; i < v.size(); ++i) {

@@ -1,6 +1,7 @@
 // A loss or a gradient that is not finite on one rank: all ranks skip the step together, and it is as if it had not
 // been.
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -69,7 +70,19 @@ TEST(Skip, AllRanksSkipTogetherAndTrainingGoesOnAsIfTheStepHadNotBeen) {
   });
 }
 
-// Runs a step per letter: g good, l a loss and n a gradient that is no number on the last rank. The error on each rank.
+// A good step that ends in a carry, not in an update.
+void carried_step(Runtime& runtime) {
+  runtime.begin_step();
+  for (int m = 0; m < runtime.job().train.microbatches; ++m) {
+    runtime.begin_micro_batch();
+    toy::Pass(runtime, {runtime.steps_done(), m, runtime.job().train.microbatches})();
+  }
+  runtime.carry();
+  EXPECT_FALSE(runtime.end_step(0.5).skipped);
+}
+
+// Runs a step per letter: g good, c good and carried, l a loss and n a gradient that is no number on the last rank. The
+// error on each rank.
 std::string error_after(const Job& job, const std::string& steps, std::size_t* done = nullptr) {
   std::vector<std::string> errors(static_cast<std::size_t>(job.mesh.ranks), "no error");
   std::vector<std::size_t> counts(errors.size());
@@ -77,7 +90,9 @@ std::string error_after(const Job& job, const std::string& steps, std::size_t* d
     const auto rank = static_cast<std::size_t>(runtime.rank().index());
     errors[rank] = toy::error_of([&] {
       for (const char step : steps) {
-        if (step == 'g')
+        if (step == 'c')
+          carried_step(runtime);
+        else if (step == 'g')
           EXPECT_FALSE(toy::step(runtime, runtime.steps_done()).skipped);
         else
           EXPECT_TRUE(bad_step(runtime, 50, {step == 'n', std::nanf(""), job.mesh.ranks - 1}).skipped);
@@ -105,6 +120,31 @@ TEST(Skip, SoManyInARowEndTheRunOnAllRanksAndAGoodStepBeginsTheCountAnew) {
               "the gradient norm is nan at step 5, the 2 steps before it were skipped" + remedy);
     EXPECT_EQ(done, 5U);
     EXPECT_EQ(error_after(skipping(way, 0), "nnnnnlllllg"), "no error");
+    EXPECT_EQ(error_after(skipping(way, 2), "lclcng"), "no error");
+  });
+}
+
+// With stop_after_skipped = 2, one step that is not finite ends nothing, whatever the program skips around it.
+TEST(Skip, TheProgramsOwnAreNotCountedAmongThoseThatEndTheRun) {
+  toy::for_each_way({1, 2}, [](const toy::Way& way) {
+    toy::run(skipping(way, 2), toy::tree(), [&](Runtime& runtime) {
+      const std::string error = toy::error_of([&] {
+        for (const char end : std::string("sussus")) {
+          runtime.begin_step();
+          for (int m = 0; m < 2; ++m) {
+            runtime.begin_micro_batch();
+            toy::Pass(runtime, {50, m, 2})();
+          }
+          if (end == 's')
+            runtime.skip();
+          else
+            runtime.update(runtime.steps_done() == 1 ? kInfinity : runtime.gradient_norm());
+          runtime.end_step(0.5);
+        }
+      });
+      EXPECT_EQ(error, "no error") << way.text();
+      EXPECT_EQ(runtime.report().steps_skipped, 1) << way.text();
+    });
   });
 }
 
@@ -128,9 +168,12 @@ TEST(Skip, AProgramOfStagesSkipsAndSaysSo) {
           } else {
             runtime.skip();
           }
-          EXPECT_TRUE(runtime.end_step(0.5).skipped) << way.text();
+          const StepResult result = runtime.end_step(0.5);
+          EXPECT_EQ(result.skipped, end == 'u') << way.text();
+          EXPECT_EQ(result.skipped_by_program, end == 's') << way.text();
         }
-        EXPECT_EQ(runtime.report().steps_skipped, static_cast<int64_t>(how.size()));
+        EXPECT_EQ(runtime.report().steps_skipped, std::count(how.begin(), how.end(), 'u'));
+        EXPECT_EQ(runtime.report().steps_skipped_by_program, std::count(how.begin(), how.end(), 's'));
         toy::step(runtime, 1);
       });
     };

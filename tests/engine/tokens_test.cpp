@@ -1,6 +1,7 @@
 // What summed gradients and losses are divided by: ranks and micro-batches, tokens, or nothing.
 
 #include <algorithm>
+#include <limits>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -164,6 +165,35 @@ TEST(Tokens, NoneCountedOnAnyRankIsAnErrorOnAllAndTheStepHasNotBeen) {
     };
     EXPECT_EQ(train(true), train(false)) << way.text();
   });
+}
+
+TEST(Tokens, WhatCannotBeCountedIsRefused) {
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  Job job = toy::job(1, "zero3", 1);  // of several ranks, the first to give up would end the others' step
+  const auto refused = [&](std::vector<int64_t> counts, bool inside) {
+    std::string error;
+    toy::run(job, toy::tree(), [&](Runtime& runtime) {
+      const std::string mine = toy::error_of([&] {
+        if (inside) runtime.begin_step();
+        for (const int64_t count : counts) runtime.count_tokens(count);
+      });
+      runtime.abandon();
+      error = mine;
+    });
+    return error;
+  };
+  EXPECT_EQ(refused({1}, true),
+            "default: tokens are counted and the divisor is \"ranks\" (use divisor = \"tokens\", or count none)");
+  job.train.divisor = "tokens";
+  EXPECT_EQ(refused({1}, false),
+            "default: tokens are counted outside of a step, or after its gradients are reduced (call "
+            "Runtime::count_tokens in a micro-batch)");
+  EXPECT_EQ(refused({5, -1}, true),
+            "default: -1 tokens are counted after 5 in step 0 (count the tokens of this micro-batch on this rank)");
+  EXPECT_EQ(refused({kMost, 0}, true), "no error");
+  EXPECT_EQ(refused({kMost, 1}, true),
+            "default: 1 tokens are counted after 9223372036854775807 in step 0 (count the tokens of this micro-batch on "
+            "this rank)");
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Units that some ranks leave out of a pass: asked for, they take part with zeros; not asked for, both sides are named.
 
+#include <algorithm>
 #include <chrono>
 #include <string>
 #include <vector>
@@ -132,6 +133,106 @@ TEST(Unused, RanksThatLeaveAUnitOutTakePartWithZeros) {
 
 TEST(Unused, WithMicroBatchesInFlightToo) {
   toy::for_each_way({1, 2, 3}, [](const toy::Way& way) { train_experts(way, 3, 1, true); });
+}
+
+// A block with two experts inside, each used by the ranks of its parity, between two ordinary units; a program that runs
+// them in another order, the block twice, or recomputes it.
+struct Deviation {
+  std::vector<int> order;  // units inside of the root; 2 is the block
+  bool recompute = false;
+};
+
+constexpr int kFirst = 1, kBlock = 2, kExperts = 3, kLast = 5;
+
+void run_block(Runtime& runtime, bool recompute, bool forward) {
+  const Unit expert{kExperts + runtime.rank().index() % 2};
+  const auto add_one = [](const View& view) { view.gradient(0)[0] += 1.0F; };
+  if (forward) return runtime.forward({kBlock}, [&](const View&) { runtime.forward(expert, [](const View&) {}); });
+  runtime.backward({kBlock}, [&](const View& view) {
+    if (recompute) run_block(runtime, false, true);
+    runtime.backward(expert, add_one);
+    add_one(view);
+  });
+}
+
+void run_pass(Runtime& runtime, const Deviation& deviation) {
+  runtime.forward(kRoot, [&](const View&) {
+    for (const int unit : deviation.order)
+      unit == kBlock ? run_block(runtime, false, true) : runtime.forward({unit}, [](const View&) {});
+  });
+  runtime.backward(kRoot, [&](const View&) {
+    for (auto unit = deviation.order.rbegin(); unit != deviation.order.rend(); ++unit)
+      if (*unit == kBlock)
+        run_block(runtime, deviation.recompute, false);
+      else
+        runtime.backward({*unit}, [](const View& view) { view.gradient(0)[0] += 1.0F; });
+  });
+}
+
+TEST(Unused, OrderRepetitionAndRecomputationAreTheProgramsOwn) {
+  Model model({.name = "root", .parameters = {{"r", {3}}}});
+  model.add({.name = "first", .parameters = {{"first.w", {70}}}});
+  const Unit block = model.add({.name = "block", .parameters = {{"block.w", {70}}}});
+  for (const char* name : {"e.0", "e.1"})
+    model.add({.name = name, .parameters = {{name, {64}}}, .may_be_unused = true}, block);
+  model.add({.name = "last", .parameters = {{"last.w", {70}}}});
+  const std::vector<Deviation> deviations{{{kFirst, kBlock, kLast}, true},
+                                          {{kLast, kBlock, kFirst}},
+                                          {{kBlock, kFirst, kBlock, kLast}, true},
+                                          {{kFirst, kLast}},
+                                          {{kFirst, kBlock, kLast, kLast}}};
+  toy::for_each_way({1, 2, 4}, [&](const toy::Way& way) {
+    toy::run(
+        job_of(way, 2, 1), model,
+        [&](Runtime& runtime) {
+          for (const Deviation& deviation : deviations) {
+            runtime.step([&](MicroBatch) { return run_pass(runtime, deviation), 0.0; });
+            const auto expect = [&](const char* name, int unit, int ranks) {
+              const auto runs = std::count(deviation.order.begin(), deviation.order.end(), unit);
+              EXPECT_EQ(runtime.read(name)[0], static_cast<float>(2 * runs * ranks)) << name << ", " << way.text();
+            };
+            expect("first.w", kFirst, way.ranks);
+            expect("last.w", kLast, way.ranks);
+            if (std::count(deviation.order.begin(), deviation.order.end(), kBlock) == 0) continue;
+            expect("block.w", kBlock, way.ranks);
+            expect("e.0", kBlock, (way.ranks + 1) / 2);
+            expect("e.1", kBlock, way.ranks / 2);
+          }
+        },
+        [] { return std::make_unique<toy::ValuesBecomeGradients>(); });
+  });
+}
+
+void run_step_of_two(Runtime& runtime, bool turned) {
+  const Unit first{turned ? 2 : 1}, second{turned ? 1 : 2};
+  const auto add_one = [](const View& view) { view.gradient(0)[0] += 1.0F; };
+  runtime.step([&](MicroBatch) {
+    runtime.forward(kRoot, [&](const View&) {
+      for (const Unit unit : {first, second}) runtime.forward(unit, [](const View&) {});
+    });
+    runtime.backward(kRoot, [&](const View&) {
+      for (const Unit unit : {second, first}) runtime.backward(unit, add_one);
+    });
+    return 0.0;
+  });
+}
+
+// Two such units in a row that every rank uses, the other way round in every second step.
+TEST(Unused, UnitsThatNoRankLeavesOutMayComeInAnyOrder) {
+  Model model({.name = "root"});
+  for (const char* name : {"a", "b"}) model.add({.name = name, .parameters = {{name, {64}}}, .may_be_unused = true});
+  toy::for_each_way({1, 2, 3}, [&](const toy::Way& way) {
+    toy::run(
+        job_of(way, 2, 1), model,
+        [&](Runtime& runtime) {
+          for (int number = 0; number < 4; ++number) {
+            run_step_of_two(runtime, number % 2 == 1);
+            for (const char* name : {"a", "b"})
+              EXPECT_EQ(runtime.read(name)[0], static_cast<float>(2 * way.ranks)) << name << ", " << way.text();
+          }
+        },
+        [] { return std::make_unique<toy::ValuesBecomeGradients>(); });
+  });
 }
 
 // The last rank leaves unit `left_out` out of one pass.

@@ -171,5 +171,30 @@ TEST(Views, AUnitWhoseBackwardDoesWithoutItsParametersIsGatheredOnceLess) {
     }
 }
 
+// In a process of its own, where the rank's thread is another one than the test's.
+void ask(const std::function<void(const View&)>& use) {
+  toy::run(toy::job(1, "zero3"), units_of_all_kinds(), [&](Runtime& runtime) {
+    runtime.step([&](MicroBatch) {
+      pass(runtime, [&](int unit, bool backward, const View& view) {
+        if (unit == 0 && backward) use(view);
+      });
+      return 0.0;
+    });
+  });
+}
+
+TEST(ViewsDeathTest, AnIndexThatTheUnitDoesNotHaveStopsTheProcess) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const char* text = "a unit has a parameter of that index";
+  EXPECT_DEATH(ask([](const View& view) { view.parameter(-1); }), text);
+  EXPECT_DEATH(ask([](const View& view) { view.parameter(1); }), text);
+  EXPECT_DEATH(ask([](const View& view) { view.parameter_bf16(99); }), text);
+  EXPECT_DEATH(ask([](const View& view) { view.gradient(1); }), text);
+  EXPECT_DEATH(ask([](const View& view) { view.gradient_memory(-1); }), text);
+  EXPECT_DEATH(toy::run(toy::job(1, "zero3"), units_of_all_kinds(),
+                        [](Runtime& runtime) { runtime.whole(kRoot, [](const Values& it) { it.parameter(1); }); }),
+               text);
+}
+
 }  // namespace
 }  // namespace reshard

@@ -1,5 +1,6 @@
 // Runtime::whole: a unit's fp32 values outside of hooks, to look at and to change.
 
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -139,6 +140,43 @@ TEST(Whole, DifferentValuesOnRanksAreAnErrorOnAllAndChangeNothing) {
       });
     };
     EXPECT_EQ(train(true), train(false)) << way.text();
+  });
+}
+
+// Caught inside, what was asked for has not been, and the values around it are written. Abandoned inside, none are.
+TEST(Whole, NothingThatAllRanksDoTogetherStandsInside) {
+  using Call = std::function<void(Runtime&)>;
+  const Call another = [](Runtime& runtime) { runtime.whole({1}, [](const Values& it) { it.parameter(0)[0] = 9; }); };
+  const Call same = [](Runtime& runtime) { runtime.whole(kRoot, [](const Values& it) { it.parameter(0)[1] = 9; }); };
+  const Call read = [](Runtime& runtime) { runtime.read("w1"); };
+  const Call step = [](Runtime& runtime) { toy::step(runtime, 0); };
+  const Call evaluate = [](Runtime& runtime) { runtime.evaluate([] {}); };
+  const std::string refusal = "the runtime is asked for something inside of Runtime::whole";
+  toy::for_each_way({1, 3}, [&](const toy::Way& way) {
+    toy::run(toy::job(way), toy::tree(), [&](Runtime& runtime) {
+      toy::Values values = toy::read_all(runtime);
+      for (const Call& call : {another, same, read}) {
+        runtime.whole(kRoot, [&](const Values& it) {
+          EXPECT_EQ(toy::error_of([&] { call(runtime); }), refusal + " (call it after whole() has returned)") << way.text();
+          it.parameter(0)[0] = 5;
+        });
+        values["a"][0] = 5;
+        EXPECT_EQ(toy::read_all(runtime), values) << way.text();
+      }
+      for (const Call& call : {step, evaluate}) {
+        const std::string outer = toy::error_of([&] {
+          runtime.whole(kRoot, [&](const Values& it) {
+            it.parameter(0)[0] = 7;  // the refusal, or that another rank has met it before
+            EXPECT_NE(toy::error_of([&] { call(runtime); }).find(refusal), std::string::npos) << way.text();
+          });
+        });
+        // Its own failure, or, where another rank met it first, that one's.
+        EXPECT_TRUE(outer == "the runtime was abandoned inside of Runtime::whole (catch no failure inside of it)" ||
+                    outer.find(refusal) != std::string::npos)
+            << outer;
+        EXPECT_EQ(toy::read_all(runtime), values) << way.text();
+      }
+    });
   });
 }
 

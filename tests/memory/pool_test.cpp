@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <limits>
 #include <random>
 #include <vector>
 
@@ -161,7 +162,14 @@ TEST(Pool, says_when_there_is_no_memory) {
                  "memory pool: the system has no memory for a block of 1 PiB (Cannot allocate memory); this rank "
                  "holds 2 MiB (use more ranks, a smaller model, or a strategy that keeps less)");
   }
+  for (const int64_t bytes : {std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::max() - 64})
+    EXPECT_THROW(pool.allocate(bytes, Category::activations), Error);
   EXPECT_EQ(pool.ledger().now().total(), 1 << 20);
+}
+
+TEST(PoolDeathTest, stops_at_a_negative_size) {
+  Pool pool;
+  EXPECT_DEATH(pool.allocate(-1, Category::activations), "a block has no negative size");
 }
 
 TEST(PoolDeathTest, stops_when_a_block_outlives_it) {

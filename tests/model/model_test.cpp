@@ -2,6 +2,7 @@
 
 #include "reshard/model.h"
 
+#include <cmath>
 #include <functional>
 #include <string>
 #include <vector>
@@ -73,7 +74,47 @@ TEST(Model, RefusesBadUnits) {
             "unit \"\": a unit's name must not be empty or have '*', '?' or ':'");
 }
 
+TEST(Model, RefusesWhatNoPlanCouldCount) {
+  constexpr int64_t kMost = int64_t{1} << 56;
+  const std::string nan = "unit \"a\": flops_forward and flops_backward must be finite and not negative, not ";
+  EXPECT_EQ(added({.name = "a", .flops_forward = std::nan("")}), nan + "nan");
+  EXPECT_EQ(added({.name = "a", .flops_backward = -1}), nan + "-1");
+  EXPECT_EQ(added({.name = "a", .saved_bytes = kMost}), "accepted");
+  EXPECT_EQ(added({.name = "a", .saved_bytes = kMost / 4 + 1, .repeats = 4}),
+            "unit \"a\": with saved_bytes = 18014398509481985 a forward pass would save more than 2^56 bytes");
+  EXPECT_EQ(added({.name = "a", .repeats = (1 << 20) - 4}), "accepted");
+  EXPECT_EQ(added({.name = "a", .repeats = (1 << 20) - 3}),
+            "unit \"a\": with repeats = 1048573 a forward pass would have more than 2^20 runs of units");
+  Model nested({.name = "root"});
+  const Unit outer = nested.add({.name = "outer", .repeats = 1000});
+  const Unit inner = nested.add({.name = "inner", .repeats = 1000}, outer);
+  EXPECT_EQ(refusal([&] { nested.add({.name = "innermost", .repeats = 1000}, inner); }),
+            "unit \"innermost\": with repeats = 1000 a forward pass would have more than 2^20 runs of units");
+  EXPECT_EQ(refusal([&] { nested.hold_bytes(-100000); }),
+            "the program holds -100000 bytes; 0 to 2^56 can be counted");
+  EXPECT_EQ(refusal([&] { nested.hold_bytes(kMost + 1); }),
+            "the program holds 72057594037927937 bytes; 0 to 2^56 can be counted");
+  EXPECT_EQ(refusal([&] { nested.hold_bytes(kMost); }), "accepted");
+}
+
+TEST(Model, OnlyTheRootIsCalledRoot) {
+  Model model({.name = "top"});
+  EXPECT_EQ(refusal([&] { model.add({.name = "root"}); }),
+            "unit \"root\": in a job \"root\" is the model's root, here \"top\": no other unit may be called so");
+}
+
+TEST(ModelDeathTest, AUnitOfAnotherModelStopsTheProcess) {
+  EXPECT_DEATH(small().spec({4}), "a unit is one that the model has given");
+  EXPECT_DEATH(small().name({-1}), "a unit is one that the model has given");
+  EXPECT_DEATH(small().parent({4}), "a unit is one that the model has given");
+}
+
 TEST(Model, RefusesBadParameters) {
+  const std::string scale = "unit \"a\": parameter \"p\" has lr_scale = ";
+  EXPECT_EQ(added({.name = "a", .parameters = {{"p", {1}, true, std::nan("")}}}),
+            scale + "nan; it must be finite and not negative");
+  EXPECT_EQ(added({.name = "a", .parameters = {{"p", {1}, true, -0.5}}}),
+            scale + "-0.5; it must be finite and not negative");
   EXPECT_EQ(added({.name = "a", .parameters = {{"", {1}}}}), "unit \"a\": a parameter has no name");
   EXPECT_EQ(added({.name = "a", .parameters = {{"p", {4, 0}}}}),
             "unit \"a\": parameter \"p\" has a dimension of 0; each must be at least 1");
@@ -101,6 +142,25 @@ TEST(Model, NamesTheNearestWhereNothingIsFound) {
 TEST(Model, TiedParametersOfOneUnitShareTheirMemory) {
   Model model({.name = "root", .parameters = {{.name = "wte", .shape = {10, 4}}, {.name = "head", .shape = {40}, .same_as = "wte"}}});
   EXPECT_EQ(model.parameter_count(), 40);
+}
+
+TEST(Model, ATiedParameterHasNoDecayOrScaleOfItsOwn) {
+  const auto tied = [](bool decay, double scale, bool first_decay, double first_scale) {
+    return refusal([&] {
+      Model model({.name = "root",
+                   .parameters = {{"wte", {10}, first_decay, first_scale},
+                                  {.name = "head", .shape = {10}, .decay = decay, .lr_scale = scale, .same_as = "wte"}}});
+    });
+  };
+  const std::string refused =
+      "unit \"root\": parameter \"head\" is the same as \"wte\" and cannot have another decay or lr_scale (say them at "
+      "\"wte\" alone)";
+  EXPECT_EQ(tied(true, 1.0, true, 1.0), "accepted");
+  EXPECT_EQ(tied(true, 1.0, false, 0.5), "accepted");  // left out
+  EXPECT_EQ(tied(false, 0.5, false, 0.5), "accepted");
+  EXPECT_EQ(tied(false, 1.0, true, 1.0), refused);
+  EXPECT_EQ(tied(true, 0.5, true, 1.0), refused);
+  EXPECT_EQ(tied(true, 0.5, true, 0.25), refused);
 }
 
 TEST(Model, TiedParametersOfTwoUnitsAreRefusedWithBothNames) {

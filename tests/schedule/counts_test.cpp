@@ -2,8 +2,10 @@
 // formulas, to the byte.
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -255,6 +257,20 @@ TEST(Totals, ThePeakNamesItsUnitAndMoment) {
   EXPECT_EQ(totals.peak_bytes(), peak.total());
   EXPECT_EQ(totals.now(), (BytesByCategory{1000, 0, 0, 0, 24, 0}));
   EXPECT_EQ(moment_text(Hook::before_read, -1), "before read");
+}
+
+// A call's cost does not grow with the step's micro-batches: quadratic, this would take minutes.
+TEST(Counts, AStepOfManyMicroBatchesEnds) {
+  Model model({.name = "root"});
+  for (const char* name : {"a", "b", "c"}) model.add({.name = name, .parameters = {{name, {64}}}});
+  Scheduler scheduler(plain_step(model, 2, 1, 200'000, {}));
+  const auto began = std::chrono::steady_clock::now();
+  int64_t reduces = 0;
+  declared_step(model, scheduler, [&](Hook, int, std::span<const Op> ops) {
+    for (const Op& op : ops) reduces += op.kind == OpKind::reduce ? 1 : 0;
+  });
+  EXPECT_EQ(reduces, 3 * 200'000);
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(30));
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 
 namespace reshard::schedule {
 
-Model random_model(Dice& dice, int most_units, int most_elements) {
+Model random_model(Dice& dice, int most_units, int most_elements, double unused) {
   const int units = dice.chance(0.1) ? 1 : dice.roll(1, most_units);
   const auto parameters = [&](int unit, bool may_be_empty) {
     std::vector<Parameter> made;
@@ -32,7 +32,8 @@ Model random_model(Dice& dice, int most_units, int most_elements) {
                .saved_bytes = dice.pick<int64_t>({0, 1000, 4096}),
                .repeats = dice.chance(0.15) ? dice.roll(2, 3) : 1,
                .param_dtype = dice.pick<std::optional<Dtype>>({{}, {}, {}, Dtype::bf16}),
-               .needs_parameters_in_backward = !dice.chance(0.1)},
+               .needs_parameters_in_backward = !dice.chance(0.1),
+               .may_be_unused = unused > 0 && dice.chance(unused)},
               {parent});
   }
   return model;
@@ -72,48 +73,103 @@ HookCalls declared_calls(const Model& model, const Step& step) {
   return calls;
 }
 
-RandomProgram::RandomProgram(const Model& model, Dice& dice)
-    : model_(model), dice_(dice), children_(static_cast<std::size_t>(model.unit_count())) {
+HookCalls leave_out(Dice& dice, const Step& step, const HookCalls& calls) {
+  enum class Fate : uint8_t { undecided, kept, left_out };
+  std::vector<Fate> fates;  // by run
+  std::vector<bool> without_backward;
+  for (const ScheduledUnit& unit : step.units) without_backward.push_back(unit.may_be_unused && dice.chance(0.2));
+  const auto fate = [&](const HookCall& call) {
+    const auto run = static_cast<std::size_t>(call.run);
+    if (fates.size() <= run) fates.resize(run + 1, Fate::undecided);
+    if (fates[run] == Fate::undecided)
+      fates[run] = step.units[static_cast<std::size_t>(call.unit)].may_be_unused
+                       ? dice.pick({Fate::kept, Fate::left_out})
+                       : Fate::kept;
+    return fates[run];
+  };
+  HookCalls left;
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    const HookCall& call = calls[i];
+    const bool backward = call.hook == Hook::before_backward;
+    const bool begins = backward || call.hook == Hook::before_forward;
+    if (begins && (fate(call) == Fate::left_out || (backward && without_backward[static_cast<std::size_t>(call.unit)]))) {
+      const Hook end = backward ? Hook::after_backward : Hook::after_forward;
+      while (calls[i].hook != end || calls[i].run != call.run) ++i;
+      continue;
+    }
+    left.push_back(call);
+  }
+  return left;
+}
+
+RandomProgram::RandomProgram(const Model& model, Dice& dice, bool shared)
+    : model_(model), dice_(dice), shared_(shared), children_(static_cast<std::size_t>(model.unit_count())) {
   for (int unit = 1; unit < model.unit_count(); ++unit)
     children_[static_cast<std::size_t>(model.parent({unit}).index)].push_back(unit);
 }
 
-RandomProgram::Run RandomProgram::random_run(int unit, double skip) {
-  Run run{unit, {}};
+bool RandomProgram::optional(int unit) const {
+  for (; unit != 0; unit = model_.parent({unit}).index)
+    if (model_.spec({unit}).may_be_unused) return true;
+  return false;
+}
+
+// Of the units inside of `unit`.
+std::vector<int> RandomProgram::random_order(int unit) {
   std::vector<int> order = children_[static_cast<std::size_t>(unit)];
-  if (dice_.chance(0.3)) std::shuffle(order.begin(), order.end(), dice_.engine());
+  if (!dice_.chance(0.3)) return order;
+  if (!shared_) {
+    std::shuffle(order.begin(), order.end(), dice_.engine());
+    return order;
+  }
+  std::vector<std::vector<int>> rows{{}};  // an ordinary unit and the optional ones behind it
   for (const int child : order) {
-    if (dice_.chance(skip)) continue;
-    const int times = dice_.chance(0.1) ? dice_.roll(2, 3) : 1;
+    if (!optional(child)) rows.push_back({});
+    rows.back().push_back(child);
+  }
+  std::shuffle(rows.begin() + 1, rows.end(), dice_.engine());
+  order.clear();
+  for (const std::vector<int>& row : rows) order.insert(order.end(), row.begin(), row.end());
+  return order;
+}
+
+RandomProgram::Run RandomProgram::random_run(int unit, double skip) {
+  Run run{unit, numbers_++, {}};
+  const std::vector<int> order = random_order(unit);
+  const bool moved = shared_ && order != children_[static_cast<std::size_t>(unit)];
+  for (const int child : order) {
+    if (dice_.chance(skip) && (!moved || optional(child))) continue;
+    const bool declared = shared_ && optional(child);
+    const int times = declared ? model_.spec({child}).repeats : dice_.chance(0.1) ? dice_.roll(2, 3) : 1;
     for (int t = 0; t < times; ++t) run.inside.push_back(random_run(child, skip));
   }
-  if (dice_.chance(0.05)) run.inside.push_back({unit, {}});  // inside itself
+  if (!shared_ && dice_.chance(0.05)) run.inside.push_back({unit, numbers_++, {}});  // inside itself
   return run;
 }
 
 // One root around all, or (bare hooks) each unit of the first level on its own.
 std::vector<RandomProgram::Run> RandomProgram::random_pass(double skip) {
   Run root = random_run(0, skip);
-  if (!dice_.chance(0.15)) return {root};
+  if (shared_ || !dice_.chance(0.15)) return {root};
   std::vector<Run> apart;
-  apart.push_back({0, {}});
+  apart.push_back({0, numbers_++, {}});
   for (Run& run : root.inside) apart.push_back(std::move(run));
   std::shuffle(apart.begin(), apart.end(), dice_.engine());
   return apart;
 }
 
 void RandomProgram::forward(const Run& run) {
-  call(Hook::before_forward, run.unit);
+  call(Hook::before_forward, run.unit, run.number);
   for (const Run& inside : run.inside) forward(inside);
-  call(Hook::after_forward, run.unit);
+  call(Hook::after_forward, run.unit, run.number);
 }
 
 void RandomProgram::backward(const Run& run, double skip, double recompute) {
-  if (dice_.chance(skip)) return;  // its result is in no loss
-  call(Hook::before_backward, run.unit);
-  if (dice_.chance(recompute)) forward(run);
+  if (dice_.chance(skip) && !shared_) return;  // its result is in no loss
+  call(Hook::before_backward, run.unit, run.number);
+  if (dice_.chance(recompute) && !(shared_ && optional(run.unit))) forward(run);
   for (auto inside = run.inside.rbegin(); inside != run.inside.rend(); ++inside) backward(*inside, skip, recompute);
-  call(Hook::after_backward, run.unit);
+  call(Hook::after_backward, run.unit, run.number);
 }
 
 void RandomProgram::micro_batch(bool last) {
@@ -154,6 +210,7 @@ void RandomProgram::in_flight(int microbatches) {
 }
 
 HookCalls RandomProgram::step(int microbatches) {
+  numbers_ = 0;
   call(Hook::begin_step);
   if (microbatches > 1 && dice_.chance(0.25))
     in_flight(microbatches);
@@ -166,6 +223,7 @@ HookCalls RandomProgram::step(int microbatches) {
 }
 
 HookCalls RandomProgram::evaluation() {
+  numbers_ = 0;
   call(Hook::begin_evaluation);
   for (int pass = dice_.roll(0, 3); pass > 0; --pass)
     for (const Run& run : random_pass(0.1)) forward(run);

@@ -26,7 +26,7 @@ TEST(SchedulerProperty, EveryProgramIsLegalAndReturnsToTheResidentLevel) {
   for (uint64_t seed = 0; seed < 400; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Dice dice(seed);
-    const Model model = random_model(dice);
+    const Model model = random_model(dice, 40, 20000, seed % 3 == 2 ? 0.4 : 0);
     Program program(model, step_of_any_order(dice, model), dice);
     for (int act = dice.roll(3, 8); act > 0; --act) {
       switch (dice.roll(0, 6)) {
@@ -57,6 +57,33 @@ TEST(SchedulerProperty, EveryProgramIsLegalAndReturnsToTheResidentLevel) {
     program.declared_step();
     ASSERT_TRUE(program.at_rest());
   }
+}
+
+// Ranks that leave out different runs of units that may be unused, in forward-only passes and steps.
+TEST(SchedulerProperty, RanksThatLeaveUnitsOutRunTheSameOps) {
+  int64_t left_out = 0;
+  for (uint64_t seed = 0; seed < 600; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Dice dice(seed);
+    const Model model = random_model(dice, dice.pick({6, 12, 40}), 200, dice.pick({0.2, 0.5, 0.8}));
+    const Step step = step_of_any_order(dice, model);
+    RandomProgram random(model, dice, true);
+    std::vector<Scheduler> ranks(3, Scheduler(step));
+    for (int act = 0; act < 3; ++act) {
+      const HookCalls calls = dice.chance(0.3) ? random.evaluation() : random.step(step.microbatches);
+      std::vector<std::vector<Op>> ops(ranks.size());
+      for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+        const HookCalls mine = rank == 0 ? calls : leave_out(dice, step, calls);
+        left_out += std::ssize(calls) - std::ssize(mine);
+        for (const HookCall& call : mine) {
+          const std::span<const Op> caused = ranks[rank].on(call.hook, call.unit);
+          ops[rank].insert(ops[rank].end(), caused.begin(), caused.end());
+        }
+      }
+      ASSERT_TRUE(ops[1] == ops[0] && ops[2] == ops[0]) << "act " << act;
+    }
+  }
+  EXPECT_GT(left_out, 10000);
 }
 
 TEST(SchedulerProperty, GathersAheadStayWithinTheDistance) {

@@ -65,9 +65,10 @@ struct Report {
   int ranks = 1, shards = 1;
   int64_t steps = 0;             // optimizer steps finished
   int64_t steps_skipped = 0;     // of those: without an update, because loss or gradient were not finite
+  int64_t steps_skipped_by_program = 0;  // of those: by skip(), which [train] stop_after_skipped does not count
   int64_t forward_only_passes = 0;
   int64_t prefetches_unused = 0;  // gathered ahead and dropped: the order had changed
-  int64_t order_deviations = 0;   // steps whose order was not the declared one
+  int64_t order_deviations = 0;   // steps with a micro-batch in another order than declared
   TrafficByOp traffic;            // of all steps and passes so far
   TrafficByOp traffic_declared;   // of one declared step of the present plan: what explain predicts
   MemoryPeak predicted, measured;

@@ -56,11 +56,17 @@ class Rank {
 
   void barrier();                              // [collective]
   std::vector<double> exchange(double value);  // [collective] every rank's value, by rank; inside of hooks too
+  // After a step, or whatever a Runtime does on all ranks, that has failed and was caught: the next call, here, of that
+  // Runtime or a new one's constructor, lets all ranks meet again first. Every rank makes the same one.
 
   comm::Communicator& communicator() { return all_; }  // for the runtime itself
 
  private:
+  friend class engine::Core;
+  void ready();
+
   comm::Communicator& all_;
+  bool interrupted_ = false;  // something ended by an exception: the ranks meet before they go on
 };
 
 // Runs `body` once per rank of `job.mesh` and returns when all have ended. Ranks are threads of this process. When a
@@ -72,7 +78,8 @@ void launch(const Job& job, const std::function<void(Rank&)>& body);
 // the unit may lie elsewhere next time. Index = place in UnitSpec::parameters. A copy that outlives its hook may be asked
 // for nothing: throws Error(model) naming parameter and unit. So does asking for the other dtype than the unit's, for
 // parameters in the backward of a unit that says it does without, and for the gradient of a frozen parameter or outside
-// of backward. Every call is checked for all that: take a span once per hook, not once per element.
+// of backward. Every call is checked for all that: take a span once per hook, not once per element. An index that the
+// unit does not have stops the process.
 class View {
  public:
   Dtype dtype() const;  // of parameters and gradients
@@ -106,7 +113,7 @@ class View {
 // Error(model).
 class Values {
  public:
-  std::span<float> parameter(int index) const;  // whole, in the parameter's own shape
+  std::span<float> parameter(int index) const;  // whole, in the parameter's own shape; `index` as in View
 
  private:
   friend class engine::Core;
@@ -145,6 +152,7 @@ struct StepResult {
   double seconds_exposed = 0;   // of those, waiting for communication
   bool stop_requested = false;  // some rank called request_stop(): every rank sees it after the same step
   bool skipped = false;         // no update: the loss or the gradient was not finite on some rank
+  bool skipped_by_program = false;  // no update: the program called skip()
 };
 
 // A strategy to run: a name or a path, and options over those of the job's [strategy.options.NAME].
@@ -186,7 +194,8 @@ class Runtime {
 
   // A unit's whole fp32 values, to look at or to change (averaging, surgery, export). What `look` wrote becomes the
   // shards' values, and every copy made before is dropped. [collective], between steps; all ranks must leave the same
-  // values, else Error(model) on all of them names a rank that differs, and nothing has changed.
+  // values, else Error(model) on all of them names a rank that differs, and nothing has changed. `look` asks for
+  // nothing that all ranks do together: read(), a step or another whole() inside of it is an Error(model), nothing written.
   void whole(Unit unit, const std::function<void(const Values&)>& look);
 
   // ---- A step in one call [collective]: micro-batches, reduce, norm, clip, update. `micro_batch` runs forward and
@@ -247,7 +256,9 @@ class Runtime {
   void begin_step();
   void begin_micro_batch();              // the next one; those before are over
   void enter_micro_batch(int index);     // one of several in flight: new, or one to go on with
-  void count_tokens(int64_t tokens);     // of this micro-batch, on this rank, for [train] divisor = "tokens"
+  // Of this micro-batch, on this rank, for [train] divisor = "tokens". Throws Error(model) for another divisor, outside
+  // of a step or after reduce(), and for a number below 0.
+  void count_tokens(int64_t tokens);
   void reduce();                         // waits until this step's gradients are reduced
   double gradient_norm();                // [collective] global; independent of the sharding
   void update(double gradient_norm);     // [collective] clips by it, then the optimizer; nothing is whole afterwards
@@ -257,7 +268,9 @@ class Runtime {
   void carry(double loss_sum);
   StepResult end_step(double loss_sum);  // [collective] the sum of this rank's micro-batches' losses
   StepResult end_step();                 // after an update or a carry that was given it, whose word stands in any case
-  void zero_gradients();                 // between steps: drops what carry() kept
+  // Between steps: drops what carry() kept. Every rank calls it; where one does not, the next step's end is an Error(model)
+  // on all ranks, and nothing is updated until those that have not called it do.
+  void zero_gradients();
   void abandon() noexcept;               // every unit is sharded again, this step's gradients are dropped
 
   // ---- Strategies. Between steps only. [collective]
