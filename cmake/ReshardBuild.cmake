@@ -60,12 +60,13 @@ function(reshard_test name)
   endif()
   set(target ${arg_FOLDER}_${name}_test)
   add_executable(${target} ${arg_SOURCES})
-  set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests UNITY_BUILD OFF)
+  set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   list(TRANSFORM arg_DEPENDS PREPEND reshard_)
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(${target} PRIVATE ${arg_DEPENDS} ${arg_LINK} reshard_warnings GTest::gtest GTest::gtest_main fmt::fmt)
   target_compile_definitions(${target} PRIVATE
     RESHARD_SOURCE_DIR="${PROJECT_SOURCE_DIR}" RESHARD_BINARY_DIR="${PROJECT_BINARY_DIR}")
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)  # a test compiles longer than it runs
   add_test(NAME ${arg_FOLDER}.${name} COMMAND ${target})
   set_tests_properties(${arg_FOLDER}.${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT}
     ENVIRONMENT "XDG_STATE_HOME=${PROJECT_BINARY_DIR}/tests/state;${arg_ENVIRONMENT}")

@@ -8,8 +8,6 @@
 namespace reshard::cli {
 namespace {
 
-const Style kPlain;
-
 // Three arms, two blocks of two steps; in each turn the second step is timed. The third arm makes no promise.
 struct TwoRounds {
   TwoRounds() {
@@ -88,7 +86,7 @@ TEST(CompareText, CostsPeaksAndBits) {
   run.measured.largest_difference = 2e-6;
   run.measured.differing_parameter = "w";
   judge(run.reference, run.measured, run.comparison);
-  EXPECT_EQ(costs_text(run.comparison, {100, "tokens"}, kPlain),
+  EXPECT_EQ(costs_text(run.comparison, {100, "tokens"}, Style()),
             "per step    time     ratio to the first  tokens/s  exposed  gathers  reduces  all-reduces  bytes received "
             "  peak\n"
             "north      1.5 s                      1        67   250 ms        4        0            1         2.5 KiB "
@@ -97,7 +95,7 @@ TEST(CompareText, CostsPeaksAndBits) {
             " 1 KiB\n"
             "east      1.75 s  1.000 (0.500 … 1.500)        57   250 ms        4        0            1         2.5 KiB "
             " 1 KiB\n");
-  EXPECT_EQ(bits_text(run.comparison, kPlain),
+  EXPECT_EQ(bits_text(run.comparison, Style()),
             "bits, against a run of north alone\n"
             "north       identical losses in the 2 steps before east's first turn\n"
             "south       identical losses in the 2 steps before east's first turn, as promised: it reduces at the same "
@@ -112,13 +110,13 @@ TEST(CompareText, CostsPeaksAndBits) {
   run.comparison.arms[1].same_plan_as = "north";
   run.comparison.arms[1].same_plan_because = "job.toml:14:1 (reduce of w)";
   EXPECT_EQ(
-      bits_text(run.comparison, kPlain),
+      bits_text(run.comparison, Style()),
       "bits, against a run of north alone\n"
       "north       identical losses in all 2 steps\n"
       "south       losses differ by up to 2.5e-01 in all 2 steps, against the promise: it reduces at the same points\n"
       "parameters  differ by up to 2.0e-06 of the largest value after 12 steps, in w, against the promise\n");
   EXPECT_EQ(same_plans_text(run.comparison), "north and south are the same plan: job.toml:14:1 (reduce of w)\n");
-  EXPECT_EQ(peaks_text(run.comparison, kPlain),
+  EXPECT_EQ(peaks_text(run.comparison, Style()),
             "measured peak of the fullest rank  north  south\n"
             "sharded parameters                 1 KiB  1 KiB\n"
             "whole parameters                     0 B    0 B\n"
@@ -140,12 +138,12 @@ TEST(CompareText, ARunThatWasStopped) {
   for (ArmMeasured& arm : run.measured.arms) arm.traffic = {{4, 2048, 1.0, 0.5}, {}, {}, {}, {}};
   judge(run.reference, run.measured, run.comparison);
   EXPECT_TRUE(run.comparison.stopped());
-  EXPECT_EQ(costs_text(run.comparison, {}, kPlain),
+  EXPECT_EQ(costs_text(run.comparison, {}, Style()),
             "per step  time     ratio to the first  exposed  gathers  reduces  all-reduces  bytes received   peak\n"
             "north      2 s                      1   250 ms        4        0            0           2 KiB  1 KiB\n"
             "south      1 s  0.500 (0.500 … 0.500)   250 ms        4        0            0           2 KiB  1 KiB\n"
             "east         -                      -        -        -        -            -               -      -\n");
-  EXPECT_EQ(bits_text(run.comparison, kPlain),
+  EXPECT_EQ(bits_text(run.comparison, Style()),
             "bits, against a run of north alone\n"
             "north       identical losses in all 2 steps\n"
             "south       identical losses in all 2 steps, as promised: it reduces at the same points\n"

@@ -23,7 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 
 const std::string kMlp = std::string(RESHARD_BINARY_DIR) + "/bin/mlp";
-const std::string kJob = std::string(RESHARD_SOURCE_DIR) + "/examples/mlp/job.toml";
+const std::string kMlpJob = std::string(RESHARD_SOURCE_DIR) + "/examples/mlp/job.toml";
 
 // Exit status and stderr of a line of the shell; its stdout is the line's own matter.
 AppRun run_shell(const std::string& line) {
@@ -35,11 +35,12 @@ AppRun run_shell(const std::string& line) {
 TEST(Stdout, FullOrClosedIsNeverASuccess) {
   const Folder folder;
   const std::string run = folder.file("run.json");
-  ASSERT_EQ(run_shell(kMlp + " train " + kJob + " --steps 2 --json " + run + " > /dev/null").code, 0);
+  ASSERT_EQ(run_shell(kMlp + " train " + kMlpJob + " --steps 2 --json " + run + " > /dev/null").code, 0);
   for (const std::string& command : std::vector<std::string>{
            "--help", "--version", "plugins --help", "train --help", "plugins list", "plugins describe zero3",
-           "explain " + kJob, "explain " + kJob + " --strategies zero3,zero2", "train " + kJob + " --print-job",
-           "train " + kJob + " --steps 2", "compare " + kJob + " --strategies zero3,zero2 --blocks 1 --block-steps 2",
+           "explain " + kMlpJob, "explain " + kMlpJob + " --strategies zero3,zero2", "train " + kMlpJob + " --print-job",
+           "train " + kMlpJob + " --steps 2",
+           "compare " + kMlpJob + " --strategies zero3,zero2 --blocks 1 --block-steps 2",
            "compare " + run + " " + run}) {
     expect_failure(run_shell(kMlp + " " + command + " > /dev/full"), 1,
                    "mlp: stdout: cannot write all of the output: No space left on device\n");
@@ -47,15 +48,15 @@ TEST(Stdout, FullOrClosedIsNeverASuccess) {
                    "mlp: stdout: cannot write the output: it is closed (send it to a file, to a pipe, or to "
                    "/dev/null)\n");
   }
-  for (const std::string& command : {std::string("plugins list"), "explain " + kJob})
+  for (const std::string& command : {std::string("plugins list"), "explain " + kMlpJob})
     expect_failure(run_shell(kMlp + " " + command + " --json - > /dev/full"), 1,
                    "mlp: stdout: cannot write the JSON: No space left on device\n");
   // What a run has to say beside its text is there all the same, and so is an error of its own.
-  EXPECT_EQ(run_shell(kMlp + " explain " + kJob + " --json " + folder.file("plan.json") + " > /dev/full").code, 1);
+  EXPECT_EQ(run_shell(kMlp + " explain " + kMlpJob + " --json " + folder.file("plan.json") + " > /dev/full").code, 1);
   EXPECT_TRUE(json_of(folder.file("plan.json")).contains("plan"));
   expect_failure(run_shell(kMlp + " train none.toml > /dev/full"), 2,
                  "mlp: none.toml: there is no such job file (check the path)\n");
-  EXPECT_EQ(run_shell(kMlp + " explain " + kJob + " > /dev/null 2>&-").code, 0);
+  EXPECT_EQ(run_shell(kMlp + " explain " + kMlpJob + " > /dev/null 2>&-").code, 0);
 }
 
 // `yes | head`, too, ends by the signal; where the parent ignores it, the write says what happened.
@@ -66,7 +67,7 @@ TEST(Stdout, APipeThatNobodyReads) {
   constexpr int kEnd = 9;  // the shell takes one digit
   ASSERT_EQ(dup2(ends[1], kEnd), kEnd);
   const auto before = std::signal(SIGPIPE, SIG_DFL);  // whoever runs the tests may ignore it
-  const std::string command = kMlp + " explain " + kJob + " >&" + std::to_string(kEnd);
+  const std::string command = kMlp + " explain " + kMlpJob + " >&" + std::to_string(kEnd);
   expect_failure(run_shell(command), 128 + SIGPIPE, "");
   expect_failure(run_shell("trap '' PIPE; " + command), 1,
                  "mlp: stdout: cannot write all of the output: Broken pipe\n");
@@ -184,7 +185,7 @@ TEST(JsonFile, WhereNoneCanBe) {
   EXPECT_EQ(error_of([&] { check_writable(folder.file("")); }),
             folder.file("") + ": cannot write the JSON: Is a directory (name a file of --json)");
   const std::string out = folder.file("out.txt");
-  expect_failure(run_shell(kMlp + " explain " + kJob + " --json " + out + " > " + out), 2,
+  expect_failure(run_shell(kMlp + " explain " + kMlpJob + " --json " + out + " > " + out), 2,
                  "mlp: " + out +
                      ": --json names the file that stdout goes to (name another file, or give --json - for "
                      "the JSON alone)\n");

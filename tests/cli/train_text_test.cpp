@@ -12,8 +12,6 @@
 namespace reshard::cli {
 namespace {
 
-const Style kPlain;
-
 StepResult step_result(int64_t step, double loss, double seconds) {
   StepResult result;
   result.step = step;
@@ -34,7 +32,7 @@ TEST(TrainText, StartUpTable) {
   engine::PlannedStrategy later = planned;
   later.name = "south";
   const std::string hash = planned.plan.hash();
-  EXPECT_EQ(start_text(job, {{"parameters", "10.8 M"}}, planned, {later, later}, "/state/run.json", kPlain),
+  EXPECT_EQ(start_text(job, {{"parameters", "10.8 M"}}, planned, {later, later}, "/state/run.json", Style()),
             "  strategy         north 1.2.0 (job.toml:2:1)\n"
             "  plugin           /opt/north.so\n"
             "  plan             " +
@@ -90,15 +88,15 @@ TEST(TrainText, SwitchesSayWhatMoved) {
 
 TEST(TrainText, Summary) {
   RunRecord record;
-  EXPECT_EQ(summary_text(record, 64, "tokens", kPlain), "no step was finished\n");
+  EXPECT_EQ(summary_text(record, 64, "tokens", Style()), "no step was finished\n");
   record.steps = {step_result(0, 4, 0.1), step_result(1, 3, 0.3), step_result(2, 2, 0.1)};
   record.seconds = 0.75;
-  EXPECT_EQ(summary_text(record, 1000, "tokens", kPlain),
+  EXPECT_EQ(summary_text(record, 1000, "tokens", Style()),
             "3 steps in 750 ms, 6,000 tokens/s, 100 ms per step (median)\n"
             "loss 4.00000 → 2.00000\n");
   record.validation.push_back({3, 2.5, 0.1});
   record.signal = SIGTERM;
-  EXPECT_EQ(summary_text(record, 0, "", kPlain),
+  EXPECT_EQ(summary_text(record, 0, "", Style()),
             "stopped by SIGTERM after 3 steps\n"
             "3 steps in 750 ms, 100 ms per step (median)\n"
             "loss 4.00000 → 2.00000, validation 2.50000\n");
@@ -110,7 +108,7 @@ TEST(TrainText, Traffic) {
   report.traffic.relay = {2, 1024, 0.001, 0.001};
   report.prefetches_unused = 3;
   report.order_deviations = 2;
-  EXPECT_EQ(traffic_text(report, kPlain),
+  EXPECT_EQ(traffic_text(report, Style()),
             "traffic, first rank  count  bytes received   time  exposed\n"
             "gather               1,200           3 MiB  1.5 s   250 ms\n"
             "re-lay                   2           1 KiB   1 ms     1 ms\n"
@@ -126,7 +124,7 @@ TEST(TrainText, MemoryPredictedAndMeasuredStandSideBySide) {
   record.report = Report{};
   record.report->ranks = 2;
   record.resident_bytes = 3 << 20;
-  EXPECT_EQ(memory_text(record, kPlain),
+  EXPECT_EQ(memory_text(record, Style()),
             "peak of the fullest rank  predicted  measured\n"
             "sharded parameters            1 KiB     1 KiB\n"
             "whole parameters              2 KiB     2 KiB\n"
@@ -141,7 +139,7 @@ TEST(TrainText, MemoryPredictedAndMeasuredStandSideBySide) {
   record.phases[0].measured.unit = "h.0";
   record.between_steps = peak;
   record.between_steps.bytes[5] = 4096;
-  const std::string text = memory_text(record, kPlain);
+  const std::string text = memory_text(record, Style());
   EXPECT_EQ(text.substr(0, text.find('\n')),
             "peak of the fullest rank  north predicted  measured  south predicted  measured");
   EXPECT_NE(text.find("\nall                              5.75 KiB  5.75 KiB         5.75 KiB         -\n"),
@@ -156,15 +154,15 @@ TEST(TrainText, MemoryPredictedAndMeasuredStandSideBySide) {
 }
 
 TEST(TrainText, SamplesAreSafeToPrint) {
-  EXPECT_EQ(sample_text("", kPlain), "");
-  EXPECT_EQ(sample_text("int a;\x1b[2J\n\xff\xc2\x9b\té\xe2\x82\n\n", kPlain), "sample\n  int a;·[2J\n  ··\té··\n");
+  EXPECT_EQ(sample_text("", Style()), "");
+  EXPECT_EQ(sample_text("int a;\x1b[2J\n\xff\xc2\x9b\té\xe2\x82\n\n", Style()), "sample\n  int a;·[2J\n  ··\té··\n");
   EXPECT_EQ(safe_text("\xed\xa0\x80\xf4\x90\x80\x80\xc0\xaf"), "·········");  // a surrogate, too high, too long
 }
 
 TEST(TrainText, ColourIsOnlyWhatIsMarked) {
   const Style colour{true};
   EXPECT_EQ(colour.bad("no"), "\033[31mno\033[0m");
-  EXPECT_EQ(kPlain.bad("no"), "no");
+  EXPECT_EQ(Style().bad("no"), "no");
   base::TextTable table({"a"});
   table.add({"1"});
   EXPECT_EQ(colour.table(table), "\033[2ma\033[0m\n1\n");
