@@ -219,7 +219,7 @@ class LocalCommunicator final : public Communicator {
 
 LocalRanks::LocalRanks(const LocalOptions& options) {
   RESHARD_CHECK(options.ranks >= 1 && options.threads_per_rank >= 1, "there is at least one rank, of one thread");
-  auto terms = std::make_shared<Terms>(options.ranks);
+  auto terms = std::make_shared<Terms>(options.ranks, options.threads_per_rank);
   terms->patience = device::Patience::of(options.ranks * options.threads_per_rank);
   terms->timeout_seconds = options.timeout_seconds;
   terms->streaming_bytes = options.streaming_bytes == 0 ? device::streaming_bytes() : options.streaming_bytes;

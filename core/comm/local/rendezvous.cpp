@@ -22,13 +22,6 @@ const char* name(Collective collective) {
   return "unknown";
 }
 
-// "all-gather of unit h.3", "exchange of gradient norm", "barrier".
-std::string text(const Call& call) {
-  std::string text = name(call.collective);
-  if (call.tag.unit_name.empty()) return text;
-  return text + (call.tag.unit >= 0 ? " of unit " : " of ") + std::string(call.tag.unit_name);
-}
-
 // "fp32", "bf16 to fp32", "bytes".
 std::string formats(const Call& call) {
   const auto name_of = [](std::optional<Dtype> dtype) { return dtype ? reshard::name(*dtype) : "bytes"; };
@@ -41,12 +34,21 @@ bool same(const Call& a, const Call& b) {
          a.input_dtype == b.input_dtype && a.output_dtype == b.output_dtype;
 }
 
+// After so long a wait its place is noted; most waits are over long before, and noting takes a lock.
+constexpr int64_t kUnusuallyLong = 50'000'000;
+
 int64_t now_nanoseconds() {
   using namespace std::chrono;
   return duration_cast<nanoseconds>(steady_clock::now().time_since_epoch()).count();
 }
 
 }  // namespace
+
+std::string text(const Call& call) {
+  std::string text = name(call.collective);
+  if (call.tag.unit_name.empty()) return text;
+  return text + (call.tag.unit >= 0 ? " of unit " : " of ") + std::string(call.tag.unit_name);
+}
 
 Rendezvous::Rendezvous(std::shared_ptr<Terms> terms, std::vector<int> members)
     : terms_(std::move(terms)), members_(std::move(members)), slots_(std::make_unique<Slot[]>(members_.size())) {}
@@ -112,15 +114,33 @@ void Participant::meet() {
 }
 
 void Participant::await(int peer, uint32_t step) {
-  int64_t deadline = 0;
+  Terms& terms = *rendezvous_->terms_;
+  int64_t since = 0;
+  std::optional<Waits::Noted> noted;
   device::wait_for(
-      rendezvous_->slots_[static_cast<size_t>(peer)].step, rendezvous_->terms_->patience,
+      rendezvous_->slots_[static_cast<size_t>(peer)].step, terms.patience,
       [&](uint32_t) { return has_come(peer, step); },
       [&] {
         const int64_t now = now_nanoseconds();
-        if (deadline == 0) deadline = now + static_cast<int64_t>(rendezvous_->terms_->timeout_seconds * 1e9);
-        check_alive(peer, step, now - deadline);
+        if (since == 0) since = now;
+        if (!noted && now - since > kUnusuallyLong) {
+          noted.emplace(terms.waits, name_of(rank_), name_of(peer), rendezvous_->slots_[static_cast<size_t>(peer)].step,
+                        step, mine().call);
+        }
+        if (noted) check_circle(peer, step);
+        check_alive(peer, step, now - since - static_cast<int64_t>(terms.timeout_seconds * 1e9));
       });
+}
+
+// Ranks that are in different collectives of different groups wait for each other, each for the other's coming.
+void Participant::check_circle(int peer, uint32_t step) {
+  Terms& terms = *rendezvous_->terms_;
+  const std::optional<std::string> circle = terms.waits.circle(name_of(rank_));
+  if (!circle || has_come(peer, step)) return;
+  terms.failure.interrupt({.code = ErrorCode::communication,
+                           .what = "the ranks wait for each other without end: " + *circle,
+                           .remedy = "every rank must run the same units in the same order"});
+  give_up();
 }
 
 bool Participant::has_come(int peer, uint32_t step) const {
@@ -145,9 +165,9 @@ void Participant::check_alive(int peer, uint32_t step, int64_t nanoseconds_over)
   }
   if (nanoseconds_over < 0) return;
   failure.end({.code = ErrorCode::communication,
-               .what = fmt::format("rank {} did not come to {}, collective {}, within {:g} s", name_of(peer),
-                                   text(mine().call), mine().collectives,
-                                   rendezvous_->terms_->timeout_seconds),
+               .what = fmt::format("rank {} did not come to {}, collective {}, within {:g} s{}", name_of(peer),
+                                   text(mine().call), mine().collectives, rendezvous_->terms_->timeout_seconds,
+                                   rendezvous_->terms_->waits.places_text(name_of(peer))),
                .remedy = fmt::format("see what rank {} is doing, or allow more time if it only computes for long",
                                      name_of(peer))});
   give_up();

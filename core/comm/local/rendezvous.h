@@ -31,6 +31,7 @@
 #include "comm/communicator.h"
 #include "comm/local/failure.h"
 #include "comm/local/recovery.h"
+#include "comm/local/waits.h"
 #include "device/host/wait.h"
 
 namespace reshard::comm {
@@ -48,13 +49,17 @@ struct Call {
   void* output = nullptr;
 };
 
+// "all-gather of unit h.3", "exchange of gradient norm", "barrier".
+std::string text(const Call& call);
+
 class Rendezvous;
 
 // What the ranks of one LocalRanks and all groups split from it have in common.
 struct Terms {
-  explicit Terms(int ranks) : failure(ranks), recovery(ranks) {}
+  Terms(int ranks, int threads_per_rank) : failure(ranks), recovery(ranks), waits(ranks, threads_per_rank) {}
   Failure failure;
   Recovery recovery;
+  Waits waits;
   device::Patience patience;
   double timeout_seconds = 60;
   size_t streaming_bytes = 0;
@@ -130,6 +135,7 @@ class Participant {
   void await(int peer, uint32_t step);
   bool has_come(int peer, uint32_t step) const;
   void check_alive(int peer, uint32_t step, int64_t nanoseconds_over);
+  void check_circle(int peer, uint32_t step);
   void compare();
   [[noreturn]] void disagree(int other);
   [[noreturn]] void give_up();
