@@ -84,6 +84,7 @@ class CommandLineParser {
   }
 
   CommandLine parse(std::vector<std::string> arguments) {
+    refuse_no_value_after_equals(arguments);
     std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
     try {
       app_.parse(arguments);
@@ -280,8 +281,17 @@ class CommandLineParser {
   void refuse_empty() const {
     for (const CLI::Option* option : given().app->get_options())
       for (const std::string& value : option->results())
-        if (value.empty())
-          fail(fmt::format("{} is given an empty value", shown_name(*option)), "name a value, or leave it out");
+        if (value.empty()) fail_empty(shown_name(*option));
+  }
+
+  // CLI11 takes `--reshard-after-forward=` for the flag without a value.
+  void refuse_no_value_after_equals(const std::vector<std::string>& words) const {
+    for (const std::string& word : words)
+      if (word.starts_with("--") && word.find('=') == word.size() - 1) fail_empty(word.substr(0, word.size() - 1));
+  }
+
+  [[noreturn]] void fail_empty(const std::string& name) const {
+    fail(fmt::format("{} is given an empty value", name), "name a value, or leave it out");
   }
 
   // Of a flag with a value CLI11 takes the last one.

@@ -95,7 +95,10 @@ std::optional<double> RankRun::validate_if_due(int64_t steps_done) {
   std::optional<double> mine;
   runtime_.evaluate([&] { mine = trainer_->evaluate(runtime_); });
   take_peak(between_steps_);
-  if (!mine) return std::nullopt;  // of the program's kind, so of all ranks
+  if (!mine) {  // of the program's kind, so of all ranks
+    if (rank_.first()) setup_.record.validation_missing = true;
+    return std::nullopt;
+  }
   double sum = 0;
   for (const double part : rank_.exchange(*mine)) sum += part;
   const double loss = sum / rank_.count();

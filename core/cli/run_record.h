@@ -37,6 +37,7 @@ struct Phase {
 struct RunRecord {
   std::vector<StepResult> steps;
   std::vector<Validation> validation;
+  bool validation_missing = false;  // one was due, and the program has none
   std::vector<StrategySwitch> switches;
   std::vector<Phase> phases;
   MemoryPeak between_steps;  // the largest of validation, samples and reading, when they ran

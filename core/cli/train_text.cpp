@@ -102,6 +102,8 @@ std::string summary_text(const RunRecord& record, int64_t samples_per_step, cons
   text += fmt::format(", {} per step (median)\n", seconds_text(median_step_seconds(record)));
   text += fmt::format("loss {:.5f} → {:.5f}", record.steps.front().loss, record.steps.back().loss);
   if (!record.validation.empty()) text += fmt::format(", validation {:.5f}", record.validation.back().loss);
+  if (record.validation_missing)
+    text += "; no validation: train.evaluate_every is set, and the program has no validation data";
   return text + "\n";
 }
 

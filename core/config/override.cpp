@@ -191,7 +191,7 @@ void apply(const Overrides& overrides, Job& job, Tables& program) {
   for (const std::string& text : overrides.set) keys.set(text);
   if (overrides.strategy) keys.set("--strategy", "strategy", "plugin", {*overrides.strategy, ""});
   if (overrides.ranks) {
-    if (*overrides.ranks == 0) fail_form("--ranks", "0", "a number of ranks above 0");
+    if (*overrides.ranks <= 0) fail_form("--ranks", std::to_string(*overrides.ranks), "a number of ranks above 0");
     keys.set("--ranks", "mesh", "ranks", {*overrides.ranks, ""});
   }
   if (overrides.steps) keys.set("--steps", "train", "steps", {*overrides.steps, ""});

@@ -216,8 +216,16 @@ void Reader::read_units(const Entry& list) {
     if (entry.match.empty())
       throw Error(ErrorCode::config, "a [[strategy.unit]] entry has no match", block.where,
                   "write match = \"h.*\": a unit's name, a glob, or \"root\"");
+    refuse_idle(kUnit, block, "after_forward = \"keep\"");
     job_.strategy.units.push_back(std::move(entry));
   }
+}
+
+// A forgotten line would otherwise pass for a decision.
+void Reader::refuse_idle(const std::string& name, const Block& block, const std::string& example) {
+  if (block.entries.size() > 1) return;
+  throw Error(ErrorCode::config, fmt::format("a [[{}]] entry has a match and sets nothing", name), block.where,
+              fmt::format("add what it is to set, as in {}, or leave the entry out", example));
 }
 
 void Reader::read_list_entry(Table& table, OptionValues& options, const Block& block) {
@@ -290,6 +298,7 @@ void Reader::read_plain_list(const std::string& name, const Entry& list, Table (
 void Reader::read_groups(const Entry& list) {
   read_plain_list(kGroup, list, group_table, job_.optimizer.groups, {"match"},
                   "write match = \"*.bias\": a parameter's name or a glob");
+  for (const Block& block : blocks_of(kGroup, list)) refuse_idle(kGroup, block, "weight_decay = 0");
 }
 
 void Reader::read_pins(const Entry& list) {

@@ -49,6 +49,7 @@ class Reader {
   void read_plain_list(const std::string& name, const Entry& list, Table (*table_of)(Item&), std::vector<Item>& items,
                        const std::vector<std::string>& required, const std::string& remedy) const;
   // Reads one list entry whose plain keys `table` declares and whose `options` is a table of its own.
+  static void refuse_idle(const std::string& name, const Block& block, const std::string& example);
   void read_list_entry(Table& table, OptionValues& options, const Block& block);
 
   Table* find(const std::string& name);

@@ -59,8 +59,13 @@ std::string options_text(const Job::Strategy& strategy) {
   return text;
 }
 
+bool sets_something(const UnitOverride& entry) {
+  return entry.after_forward || entry.after_backward || entry.reduce || entry.prefetch_forward ||
+         entry.prefetch_backward || entry.param_dtype;
+}
+
 // Once the command line's entries stand in a file, a name there beats them. So a field of a named entry goes that a
-// glob of the command line had beaten; globs need nothing, the later one wins.
+// glob of the command line had beaten, and an entry that has none left goes; globs need nothing, the later one wins.
 std::vector<UnitOverride> flattened(const std::vector<UnitOverride>& units) {
   std::vector<UnitOverride> out;
   for (UnitOverride entry : units) {
@@ -74,7 +79,7 @@ std::vector<UnitOverride> flattened(const std::vector<UnitOverride>& units) {
       if (later.prefetch_backward) entry.prefetch_backward.reset();
       if (later.param_dtype) entry.param_dtype.reset();
     }
-    out.push_back(std::move(entry));
+    if (sets_something(entry)) out.push_back(std::move(entry));
   }
   return out;
 }

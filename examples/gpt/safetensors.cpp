@@ -4,9 +4,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <bit>
 #include <cerrno>
 #include <cstring>
+#include <limits>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -50,6 +53,46 @@ bool fits(std::span<const int64_t> wanted, std::span<const int64_t> shape) {
     if (wanted[i] != -1 && wanted[i] != shape[i]) return false;
   }
   return true;
+}
+
+// Throws for a name that stands twice, too: a JSON library keeps one of the two without a word.
+nlohmann::json parse_header(const std::string& text, const std::string& path) {
+  std::vector<std::set<std::string>> open;
+  std::string twice;
+  const auto watch = [&](int, nlohmann::json::parse_event_t event, nlohmann::json& value) {
+    if (event == nlohmann::json::parse_event_t::object_start) open.emplace_back();
+    if (event == nlohmann::json::parse_event_t::object_end) open.pop_back();
+    if (event == nlohmann::json::parse_event_t::key && !open.back().insert(value.get<std::string>()).second)
+      twice = value.get<std::string>();
+    return true;
+  };
+  nlohmann::json header = nlohmann::json::parse(text, watch, false);
+  if (!header.is_object())
+    throw Error(ErrorCode::data, "not a safetensors file: the header is not a JSON object", path);
+  if (!twice.empty())
+    throw Error(ErrorCode::data, fmt::format("the header has \"{}\" twice", twice), path,
+                "write the file anew with a safetensors library");
+  return header;
+}
+
+// What a number of the header must be: whole, and one that 64 bits hold.
+bool read_number(const nlohmann::json& number, int64_t& value) {
+  if (!number.is_number_integer()) return false;
+  if (number.is_number_unsigned() && number.get<uint64_t>() > std::numeric_limits<int64_t>::max()) return false;
+  value = number.get<int64_t>();
+  return true;
+}
+
+bool read_entry(const nlohmann::json& entry, Safetensors::Tensor& tensor) {
+  if (!entry.is_object() || !entry.contains("dtype") || !entry.contains("shape") || !entry.contains("data_offsets"))
+    return false;
+  const nlohmann::json &dtype = entry["dtype"], &shape = entry["shape"], &offsets = entry["data_offsets"];
+  if (!dtype.is_string() || !shape.is_array() || !offsets.is_array() || offsets.size() != 2) return false;
+  tensor.dtype = dtype.get<std::string>();
+  tensor.shape.resize(shape.size());
+  for (std::size_t i = 0; i < shape.size(); ++i)
+    if (!read_number(shape[i], tensor.shape[i])) return false;
+  return read_number(offsets[0], tensor.begin) && read_number(offsets[1], tensor.end);
 }
 
 }  // namespace
@@ -99,20 +142,12 @@ void Safetensors::read_header() {
   std::string text(length, '\0');
   read_bytes(kLengthBytes, text.data(), static_cast<int64_t>(length));
   const int64_t data = kLengthBytes + static_cast<int64_t>(length);
-  const auto header = nlohmann::json::parse(text, nullptr, false);
-  if (!header.is_object())
-    throw Error(ErrorCode::data, "not a safetensors file: the header is not a JSON object", path_);
+  const nlohmann::json header = parse_header(text, path_);
   for (const auto& [name, entry] : header.items()) {
     if (name == "__metadata__") continue;
     Tensor tensor;
-    try {
-      tensor.dtype = entry.at("dtype").get<std::string>();
-      tensor.shape = entry.at("shape").get<std::vector<int64_t>>();
-      tensor.begin = entry.at("data_offsets").at(0).get<int64_t>();
-      tensor.end = entry.at("data_offsets").at(1).get<int64_t>();
-    } catch (const nlohmann::json::exception&) {
+    if (!read_entry(entry, tensor))
       throw Error(ErrorCode::data, fmt::format("tensor \"{}\" has no dtype, shape and data_offsets", name), path_);
-    }
     const bool placed = tensor.begin >= 0 && tensor.end >= tensor.begin;
     const int64_t bytes = bytes_of(tensor);
     const bool known = dtype_bytes(tensor.dtype) != 0;
@@ -132,6 +167,28 @@ void Safetensors::read_header() {
     tensor.end += data;
     tensors_.emplace(name, std::move(tensor));
   }
+  refuse_gaps(data);
+}
+
+// The format allows neither a gap nor two tensors in one place, so that a file means one thing to every reader.
+void Safetensors::refuse_gaps(int64_t data) const {
+  std::vector<std::pair<const std::string*, const Tensor*>> order;
+  for (const auto& [name, tensor] : tensors_) order.emplace_back(&name, &tensor);
+  std::sort(order.begin(), order.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.second->begin, a.second->end) < std::pair(b.second->begin, b.second->end);
+  });
+  int64_t at = data;
+  for (const auto& [name, tensor] : order) {
+    if (tensor->begin != at)
+      throw Error(ErrorCode::data,
+                  fmt::format("tensor \"{}\" begins at byte {}, {} where the one before it ends, at byte {}", *name,
+                              tensor->begin, tensor->begin < at ? "before the place" : "behind the place", at),
+                  path_, "write the file anew with a safetensors library");
+    at = tensor->end;
+  }
+  if (at != size_)
+    throw Error(ErrorCode::data, fmt::format("the last tensor ends at byte {}, the file at {}", at, size_), path_,
+                "write the file anew with a safetensors library");
 }
 
 const Safetensors::Tensor& Safetensors::require(const std::string& name, const std::string& dtype,

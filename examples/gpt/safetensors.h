@@ -43,6 +43,7 @@ class Safetensors {
 
  private:
   void read_header();
+  void refuse_gaps(int64_t data) const;
   void read_bytes(int64_t at, void* data, int64_t bytes) const;
 
   std::string path_;

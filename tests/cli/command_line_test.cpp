@@ -156,6 +156,8 @@ TEST(CommandLine, AnEmptyValueIsAnErrorOfItsOption) {
               std::string("command line: ") + option + " is given an empty value (name a value, or leave it out)");
   EXPECT_EQ(error_of({"explain", "--strategies", ""}),
             "command line: --strategies is given an empty value (name a value, or leave it out)");
+  EXPECT_EQ(error_of({"train", "--reshard-after-forward="}),
+            "command line: --reshard-after-forward is given an empty value (name a value, or leave it out)");
   EXPECT_EQ(error_of({"train", ""}), "command line: JOB is given an empty value (name a value, or leave it out)");
   EXPECT_EQ(error_of({"plugins", "list", "--json", ""}),
             "command line: --json is given an empty value (name a value, or leave it out)");

@@ -100,6 +100,13 @@ TEST(TrainText, Summary) {
             "stopped by SIGTERM after 3 steps\n"
             "3 steps in 750 ms, 100 ms per step (median)\n"
             "loss 4.00000 → 2.00000, validation 2.50000\n");
+  record.validation.clear();
+  record.validation_missing = true;
+  record.signal = 0;
+  EXPECT_EQ(summary_text(record, 0, "", Style()),
+            "3 steps in 750 ms, 100 ms per step (median)\n"
+            "loss 4.00000 → 2.00000; no validation: train.evaluate_every is set, and the program has no validation "
+            "data\n");
 }
 
 TEST(TrainText, Traffic) {

@@ -289,7 +289,8 @@ TEST(Options, Errors) {
     fill(overrides);
     return error_of([&] { Read("").apply(overrides); });
   };
-  EXPECT_EQ(error([](Overrides& o) { o.ranks = -1; }), "--ranks: mesh.ranks must be between 0 and 65536, not -1");
+  EXPECT_EQ(error([](Overrides& o) { o.ranks = -1; }),
+            R"(command line: --ranks takes a number of ranks above 0, not "-1")");
   EXPECT_EQ(error([](Overrides& o) { o.ranks = 0; }),
             R"(command line: --ranks takes a number of ranks above 0, not "0")");
   EXPECT_EQ(error([](Overrides& o) { o.steps = -1; }), "--steps: train.steps must be between 0 and 1000000000, not -1");

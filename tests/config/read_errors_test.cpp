@@ -173,6 +173,12 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"\n[[strategy.unit]]\nreduce = \"last\"\n",
              R"(job.toml:2:1: a [[strategy.unit]] entry has no match (write match = "h.*": a unit's name, a glob, or )"
              R"("root"))"},
+        Case{"\n[[strategy.unit]]\nmatch = \"a\"\n",
+             "job.toml:2:1: a [[strategy.unit]] entry has a match and sets nothing (add what it is to set, as in "
+             "after_forward = \"keep\", or leave the entry out)"},
+        Case{"[[optimizer.group]]\nmatch = \"a\"\n",
+             "job.toml:1:1: a [[optimizer.group]] entry has a match and sets nothing (add what it is to set, as in "
+             "weight_decay = 0, or leave the entry out)"},
         Case{"[[strategy.unit]]\nmatch = \"\"\n", "job.toml:2:1: strategy.unit.match must not be empty"},
         Case{"[strategy.unit]\nmatch = \"a\"\n",
              "job.toml:1:11: strategy.unit must be a list of tables (write [[strategy.unit]])"}));

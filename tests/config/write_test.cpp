@@ -76,7 +76,9 @@ class Draw {
     if (truth()) entry.reduce = {one_of({Reduce::each, Reduce::last}), ""};
     if (truth()) entry.prefetch_forward = {static_cast<int>(integer(0, 8)), ""};
     if (truth()) entry.prefetch_backward = {static_cast<int>(integer(0, 8)), ""};
-    if (truth()) entry.param_dtype = {truth() ? Dtype::bf16 : Dtype::fp32, ""};
+    UnitOverride idle;  // which no file may have
+    idle.match = entry.match;
+    if (entry == idle || truth()) entry.param_dtype = {truth() ? Dtype::bf16 : Dtype::fp32, ""};
     return entry;
   }
 
@@ -122,7 +124,8 @@ void draw(Draw& draw, Job& job, Network& network) {
   for (int64_t n = draw.integer(0, 2); n > 0; --n) {
     job.optimizer.groups.push_back({"*." + std::to_string(n), {}, {}, ""});
     if (draw.truth()) job.optimizer.groups.back().lr_scale = draw.real(0, 10);
-    if (draw.truth()) job.optimizer.groups.back().weight_decay = draw.real(0, 1);
+    if (!job.optimizer.groups.back().lr_scale || draw.truth())
+      job.optimizer.groups.back().weight_decay = draw.real(0, 1);
   }
   for (int64_t n = draw.integer(0, 2); n > 0; --n) job.plugins.path.push_back("/opt/" + std::to_string(n) + "é\"");
   network.layers = static_cast<int>(draw.integer(1, 1000));

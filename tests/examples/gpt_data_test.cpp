@@ -113,6 +113,36 @@ TEST_F(Files, SaysWhatIsWrongWithATensorFile) {
             path + ": the file is cut off: tensor \"a\" ends at byte 70, the file at 67 (copy the file again)");
 }
 
+// A reader that takes such files sees other values in them than the next one.
+TEST_F(Files, RefusesATensorFileThatMeansSeveralThings) {
+  const auto open = [&](const std::string& header, std::size_t data) {
+    const std::string path = write_tensors(header, data);
+    const std::string error = error_of([&] { const Safetensors file(path); });
+    EXPECT_EQ(error.rfind(path + ": ", 0), 0U) << error;
+    return error.substr(std::min(error.size(), path.size() + 2));
+  };
+  const auto tensor = [](const std::string& name, const std::string& shape, const std::string& offsets) {
+    return "\"" + name + R"(":{"dtype":"F32","shape":)" + shape + R"(,"data_offsets":)" + offsets + "}";
+  };
+  const std::string anew = " (write the file anew with a safetensors library)";
+  const std::string a = tensor("a", "[2]", "[0,8]");
+  EXPECT_EQ(open("{" + a + "," + tensor("b", "[2]", "[4,12]") + "}", 12),
+            "tensor \"b\" begins at byte 120, before the place where the one before it ends, at byte 124" + anew);
+  EXPECT_EQ(open("{" + a + "," + tensor("b", "[1]", "[12,16]") + "}", 16),
+            "tensor \"b\" begins at byte 129, behind the place where the one before it ends, at byte 125" + anew);
+  EXPECT_EQ(open("{" + tensor("a", "[1]", "[4,8]") + "}", 8),
+            "tensor \"a\" begins at byte 66, behind the place where the one before it ends, at byte 62" + anew);
+  EXPECT_EQ(open("{" + a + "}", 12), "the last tensor ends at byte 70, the file at 74" + anew);
+  EXPECT_EQ(open("{" + a + "," + tensor("a", "[1]", "[8,12]") + "}", 12), "the header has \"a\" twice" + anew);
+  EXPECT_EQ(open(R"({"a":{"dtype":"F32","dtype":"I32","shape":[2],"data_offsets":[0,8]}})", 8),
+            "the header has \"dtype\" twice" + anew);
+  for (const char* offsets : {"[0,8.5]", "[0]", "[0,8,9]", "[\"0\",8]", "[0,18446744073709551615]", "8", "null"})
+    EXPECT_EQ(open("{" + tensor("a", "[2]", offsets) + "}", 8), "tensor \"a\" has no dtype, shape and data_offsets");
+  for (const char* shape : {"[2.0]", "2", "[true]", "{}", "[[2]]"})
+    EXPECT_EQ(open("{" + tensor("a", shape, "[0,8]") + "}", 8), "tensor \"a\" has no dtype, shape and data_offsets");
+  EXPECT_EQ(open("{\"a\": 3}", 0), "tensor \"a\" has no dtype, shape and data_offsets");
+}
+
 TEST_F(Files, NamesBothTensorsThatDoNotFit) {
   const std::string golden = std::string(RESHARD_SOURCE_DIR) + "/tests/golden/gpt/";
   const Safetensors tied(golden + "tied/parameters.safetensors"), untied(golden + "untied/parameters.safetensors");
@@ -140,11 +170,13 @@ TEST_F(Files, PassesOverCausalMasks) {
   std::string header = "{\"h.0.attn.bias\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}";
   const reshard::Model model =
       declare_units({.layers = 0, .width = 1, .heads = 1, .sequence = 1, .vocabulary = 2}, Placement::root, {}).model;
+  int64_t at = 4;
   for (const reshard::Parameter& p : model.units()[0].parameters) {
-    header += ",\"" + p.name + "\":{\"dtype\":\"F32\",\"shape\":" + shape_text(p.shape) + ",\"data_offsets\":[0," +
-              std::to_string(4 * p.elements()) + "]}";
+    header += ",\"" + p.name + "\":{\"dtype\":\"F32\",\"shape\":" + shape_text(p.shape) + ",\"data_offsets\":[" +
+              std::to_string(at) + "," + std::to_string(at + 4 * p.elements()) + "]}";
+    at += 4 * p.elements();
   }
-  check_parameters(Safetensors(write_tensors(header + "}", 8)), model);
+  check_parameters(Safetensors(write_tensors(header + "}", static_cast<std::size_t>(at))), model);
 }
 
 // ---- tokens of a file
