@@ -72,7 +72,7 @@ int64_t head_saved_floats(const Shape& shape, Batch batch) {
   return SavedHead<float>(shape, batch, nullptr).pieces.used();
 }
 
-Workspace::Workspace(const Shape& shape, Batch batch, float* memory) {
+Workspace::Workspace(const Shape& shape, Batch batch, bool bf16, float* memory) {
   Pieces<float> pieces(memory);
   const int64_t n = batch.tokens(), d = shape.width;
   stream = pieces.take(n * d);
@@ -81,6 +81,11 @@ Workspace::Workspace(const Shape& shape, Batch batch, float* memory) {
   wide = pieces.take(n * 4 * d);
   wide_other = pieces.take(n * 4 * d);
   scores = pieces.take(int64_t{std::min(kAttentionRows, batch.length)} * batch.length);
+  if (bf16) {
+    const int64_t values =
+        std::max(Linear::rounded_values(n, d, 4 * d), Linear::rounded_values(n, d, shape.vocabulary));
+    rounded = reinterpret_cast<reshard::Bf16*>(pieces.take((values + 1) / 2));
+  }
   floats = pieces.used();
 }
 
@@ -108,17 +113,17 @@ void block_forward(const Shape& shape, Batch batch, const Block<const float>& w,
 
   k.norm_forward({n, d, x, w.ln_1_weight, w.ln_1_bias, saved.normed_1, saved.deviation_1, work.narrow});
   k.fill_rows(n, 3 * d, w.attn_bias, saved.qkv);
-  add_linear({n, d, 3 * d}, work.narrow, w.attn_weight, saved.qkv);
+  linear({n, d, 3 * d, w.attn_weight, work.rounded}, work.narrow, saved.qkv, true);
   attention_forward(shape, batch, saved.qkv, saved.probabilities, saved.attended);
   k.add_to_rows(n, d, w.proj_bias, x);
-  add_linear({n, d, d}, saved.attended, w.proj_weight, x);
+  linear({n, d, d, w.proj_weight, work.rounded}, saved.attended, x, true);
 
   k.norm_forward({n, d, x, w.ln_2_weight, w.ln_2_bias, saved.normed_2, saved.deviation_2, work.narrow});
   k.fill_rows(n, 4 * d, w.fc_bias, saved.up);
-  add_linear({n, d, 4 * d}, work.narrow, w.fc_weight, saved.up);
+  linear({n, d, 4 * d, w.fc_weight, work.rounded}, work.narrow, saved.up, true);
   k.gelu_forward(int64_t{n} * 4 * d, saved.up, work.wide);
   k.add_to_rows(n, d, w.out_bias, x);
-  add_linear({n, 4 * d, d}, work.wide, w.out_weight, x);
+  linear({n, 4 * d, d, w.out_weight, work.rounded}, work.wide, x, true);
 }
 
 void block_backward(const Shape& shape, Batch batch, const Block<const float>& w, const float* saved_memory, float* dx,
@@ -129,26 +134,28 @@ void block_backward(const Shape& shape, Batch batch, const Block<const float>& w
   float* const dup = work.wide;
   float* const activated = work.wide_other;
   float* const dqkv = work.wide;
+  const Linear attn{n, d, 3 * d, w.attn_weight, work.rounded}, proj{n, d, d, w.proj_weight, work.rounded};
+  const Linear fc{n, d, 4 * d, w.fc_weight, work.rounded}, out{n, 4 * d, d, w.out_weight, work.rounded};
 
   // dx enters as the gradient of the block's output: both that of the last linear layer and of the residual.
-  linear_input_gradient({n, 4 * d, d}, dx, w.out_weight, dup);
+  linear_input_gradient(out, dx, dup);
   k.gelu_backward(int64_t{n} * 4 * d, saved.up, dup, activated);
-  add_weight_gradient({n, 4 * d, d}, activated, dx, g.out_weight);
+  add_weight_gradient(out, activated, dx, g.out_weight);
   k.add_row_sum(n, d, dx, g.out_bias);
-  linear_input_gradient({n, d, 4 * d}, dup, w.fc_weight, work.gradient);
+  linear_input_gradient(fc, dup, work.gradient);
   k.norm_backward({n, d, saved.normed_2, saved.deviation_2, w.ln_2_weight, w.ln_2_bias, work.gradient, dx,
                    g.ln_2_weight, g.ln_2_bias, work.narrow});
-  add_weight_gradient({n, d, 4 * d}, work.narrow, dup, g.fc_weight);
+  add_weight_gradient(fc, work.narrow, dup, g.fc_weight);
   k.add_row_sum(n, 4 * d, dup, g.fc_bias);
 
-  add_weight_gradient({n, d, d}, saved.attended, dx, g.proj_weight);
+  add_weight_gradient(proj, saved.attended, dx, g.proj_weight);
   k.add_row_sum(n, d, dx, g.proj_bias);
-  linear_input_gradient({n, d, d}, dx, w.proj_weight, work.gradient);
+  linear_input_gradient(proj, dx, work.gradient);
   attention_backward(shape, batch, saved.qkv, saved.probabilities, work.gradient, dqkv, work.scores);
-  linear_input_gradient({n, d, 3 * d}, dqkv, w.attn_weight, work.gradient);
+  linear_input_gradient(attn, dqkv, work.gradient);
   k.norm_backward({n, d, saved.normed_1, saved.deviation_1, w.ln_1_weight, w.ln_1_bias, work.gradient, dx,
                    g.ln_1_weight, g.ln_1_bias, work.narrow});
-  add_weight_gradient({n, d, 3 * d}, work.narrow, dqkv, g.attn_weight);
+  add_weight_gradient(attn, work.narrow, dqkv, g.attn_weight);
   k.add_row_sum(n, 3 * d, dqkv, g.attn_bias);
 }
 
@@ -158,7 +165,7 @@ double head_forward(const Shape& shape, Batch batch, const Head<const float>& w,
   const Kernels& k = kernels();
   const int n = static_cast<int>(batch.tokens()), d = shape.width, vocabulary = shape.vocabulary;
   k.norm_forward({n, d, x, w.ln_f_weight, w.ln_f_bias, saved.normed, saved.deviation, work.narrow});
-  multiply({n, vocabulary, d, {work.narrow, d}, {w.matrix, d, true}, saved.dlogits, vocabulary});
+  linear({n, d, vocabulary, w.matrix, work.rounded, true}, work.narrow, saved.dlogits, false);
   const double sum = k.cross_entropy(n, vocabulary, 1.0F / static_cast<float>(n), targets, saved.dlogits);
   return sum / n;
 }
@@ -167,18 +174,19 @@ void head_backward(const Shape& shape, Batch batch, const Head<const float>& w, 
                    const Head<float>& g, Workspace& work) {
   const SavedHead<const float> saved(shape, batch, saved_memory);
   const int n = static_cast<int>(batch.tokens()), d = shape.width, vocabulary = shape.vocabulary;
-  multiply({n, d, vocabulary, {saved.dlogits, vocabulary}, {w.matrix, d}, work.gradient, d});
+  const Linear head{n, d, vocabulary, w.matrix, work.rounded, true};
+  linear_input_gradient(head, saved.dlogits, work.gradient);
   std::fill_n(dx, int64_t{n} * d, 0.0F);
   kernels().norm_backward({n, d, saved.normed, saved.deviation, w.ln_f_weight, w.ln_f_bias, work.gradient, dx,
                            g.ln_f_weight, g.ln_f_bias, work.narrow});
-  multiply({vocabulary, d, n, {saved.dlogits, vocabulary, true}, {work.narrow, d}, g.matrix, d, true});
+  add_weight_gradient(head, work.narrow, saved.dlogits, g.matrix);
 }
 
 void head_logits(const Shape& shape, const Head<const float>& w, const float* x_row, float* logits, Workspace& work) {
   const int d = shape.width;
   float inverse_deviation = 0;
   kernels().norm_forward({1, d, x_row, w.ln_f_weight, w.ln_f_bias, work.gradient, &inverse_deviation, work.narrow});
-  multiply({1, shape.vocabulary, d, {work.narrow, d}, {w.matrix, d, true}, logits, shape.vocabulary});
+  linear({1, d, shape.vocabulary, w.matrix, work.rounded, true}, work.narrow, logits, false);
 }
 
 double block_flops(const Shape& shape, Batch batch) {

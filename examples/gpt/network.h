@@ -9,7 +9,10 @@
 // inputs give equal bits, whatever the addresses. Memory from the caller is aligned to 64 bytes.
 
 #include <cstdint>
+#include <type_traits>
 #include <vector>
+
+#include "products.h"
 
 namespace gpt {
 
@@ -35,15 +38,23 @@ struct Batch {
   int64_t tokens() const { return int64_t{sequences} * length; }
 };
 
+// A matrix that is multiplied with: weights may be bf16 (Float: const float), their gradients are fp32.
+template <typename Float>
+using Matrix = std::conditional_t<std::is_const_v<Float>, Weights, Float*>;
+
 // One block's tensors, in the order in which a unit owns them. Linear weights are [in, out].
 template <typename Float>
 struct Block {
   Float *ln_1_weight, *ln_1_bias;  // [d]
-  Float *attn_weight, *attn_bias;  // [d, 3d], [3d]: queries, keys, values
-  Float *proj_weight, *proj_bias;  // [d, d], [d]
+  Matrix<Float> attn_weight;       // [d, 3d]: queries, keys, values
+  Float* attn_bias;                // [3d]
+  Matrix<Float> proj_weight;       // [d, d]
+  Float* proj_bias;                // [d]
   Float *ln_2_weight, *ln_2_bias;  // [d]
-  Float *fc_weight, *fc_bias;      // [d, 4d], [4d]
-  Float *out_weight, *out_bias;    // [4d, d], [d]
+  Matrix<Float> fc_weight;         // [d, 4d]
+  Float* fc_bias;                  // [4d]
+  Matrix<Float> out_weight;        // [4d, d]
+  Float* out_bias;                 // [d]
 };
 
 template <typename Float>
@@ -55,7 +66,7 @@ struct Embeddings {
 template <typename Float>
 struct Head {
   Float *ln_f_weight, *ln_f_bias;  // [d]
-  Float* matrix;                   // [vocabulary, d]: lm_head, or wte where they are tied
+  Matrix<Float> matrix;            // [vocabulary, d]: lm_head, or wte where they are tied
 };
 
 // Floats that a piece saves from forward to backward; a multiple of 16, so that pieces can be laid one after another.
@@ -65,16 +76,17 @@ int64_t head_saved_floats(const Shape& shape, Batch batch);
 // Memory of one rank for batches of up to so many tokens of so long sequences. Contents do not outlive a call, but for
 // the residual stream.
 struct Workspace {
-  // `memory`: as many floats as a Workspace of null memory says.
-  Workspace(const Shape& shape, Batch batch, float* memory);
+  // `memory`: as many floats as a Workspace of null memory says. `bf16`: some weights are bf16.
+  Workspace(const Shape& shape, Batch batch, bool bf16, float* memory);
 
-  float* stream;      // [tokens, d]: x, then dx; the only one that the caller uses
-  float* narrow;      // [tokens, d]
-  float* gradient;    // [tokens, d]
-  float* wide;        // [tokens, 4d]
-  float* wide_other;  // [tokens, 4d]
-  float* scores;      // [rows of one attention block, length]
-  int64_t floats;     // of all these
+  float* stream;                     // [tokens, d]: x, then dx; the only one that the caller uses
+  float* narrow;                     // [tokens, d]
+  float* gradient;                   // [tokens, d]
+  float* wide;                       // [tokens, 4d]
+  float* wide_other;                 // [tokens, 4d]
+  float* scores;                     // [rows of one attention block, length]
+  reshard::Bf16* rounded = nullptr;  // both operands of the largest product; only where weights are bf16
+  int64_t floats;                    // of all these
 };
 
 // x = wte[tokens] + wpe[position]

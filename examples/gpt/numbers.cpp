@@ -33,10 +33,6 @@ int64_t numbers_scratch_floats(const reshard::Model& model) {
 Numbers::Numbers(const reshard::View& view, const reshard::UnitSpec& unit, float* scratch, bool backward)
     : view_(view), unit_(unit), scratch_(scratch) {
   if (view_.dtype() == Dtype::fp32) return;
-  for (int p = 0; p < static_cast<int>(unit_.parameters.size()); ++p) {
-    float* wide = in_scratch(p);
-    for (const Bf16 value : view_.parameter_bf16(p)) *wide++ = static_cast<float>(value);
-  }
   if (backward) std::fill_n(scratch_ + floats(), floats(), 0.0F);
 }
 
@@ -51,7 +47,15 @@ float* Numbers::in_scratch(int index) const {
 }
 
 const float* Numbers::parameter(int index) const {
-  return view_.dtype() == Dtype::fp32 ? view_.parameter(index).data() : in_scratch(index);
+  if (view_.dtype() == Dtype::fp32) return view_.parameter(index).data();
+  float* wide = in_scratch(index);
+  for (const Bf16 value : view_.parameter_bf16(index)) *wide++ = static_cast<float>(value);
+  return in_scratch(index);
+}
+
+Weights Numbers::weights(int index) const {
+  if (view_.dtype() == Dtype::fp32 || !multiplies_bf16()) return parameter(index);
+  return view_.parameter_bf16(index).data();
 }
 
 float* Numbers::gradient(int index) const {

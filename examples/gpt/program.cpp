@@ -143,18 +143,23 @@ reshard::Model Program::model(const Job& job, const reshard::Tables&) {
   setup_.seed = job.train.seed;
   setup_.sample_tokens = sample_tokens_;
   setup_.units = declare_units(shape_, units_ == "split" ? Placement::split : Placement::root, setup_.batch);
-  const Workspace workspace(shape_, setup_.batch, nullptr);
   const auto& said = job.strategy.units;
   const bool narrow =
       job.precision.param_dtype != "fp32" || std::any_of(said.begin(), said.end(), [](const auto& entry) {
         return entry.param_dtype && entry.param_dtype->value != reshard::Dtype::fp32;
       });
+  setup_.bf16 = narrow && multiplies_bf16();
+  const Workspace workspace(shape_, setup_.batch, setup_.bf16, nullptr);
   const int64_t numbers = narrow ? numbers_scratch_floats(setup_.units.model) : 0;
   setup_.units.model.hold_bytes((workspace.floats + numbers) * static_cast<int64_t>(sizeof(float)));
 
   facts_ = {{"model", fmt::format("GPT-2, {} layers, width {}, {} heads, {} tokens, {} head", shape_.layers,
                                   shape_.width, shape_.heads, shape_.sequence, shape_.tied ? "tied" : "untied")},
             {"parameters", reshard::base::count_text(setup_.units.model.parameter_count())}};
+  if (narrow)
+    facts_.emplace_back("products", setup_.bf16 ? "bf16 weights in bf16, summed in fp32 (oneDNN)"
+                                                : "bf16 weights widened to fp32: this machine or this build cannot "
+                                                  "multiply bf16");
   return setup_.units.model;
 }
 

@@ -20,27 +20,32 @@ constexpr int64_t kEvaluated = 64;    // validation sequences, at least
 constexpr double kTemperature = 0.8;  // below 1: likelier tokens are drawn more often than the model says
 constexpr uint64_t kSampleStream = 2;
 
-// Pointers of a unit's numbers by index, as network.h wants them.
-auto parameters_of(const Numbers& numbers) {
-  return [&numbers](int index) { return numbers.parameter(index); };
-}
-auto gradients_of(const Numbers& numbers) {
-  return [&numbers](int index) { return numbers.gradient(index); };
+// A unit's numbers by index, as network.h wants them.
+struct Parameters {
+  const Numbers& numbers;
+  const float* at(int index) const { return numbers.parameter(index); }
+  Weights matrix(int index) const { return numbers.weights(index); }
+};
+struct Gradients {
+  const Numbers& numbers;
+  float* at(int index) const { return numbers.gradient(index); }
+  float* matrix(int index) const { return numbers.gradient(index); }
+};
+
+template <typename Float, typename From>
+Block<Float> block_of(From of) {
+  return {of.at(0), of.at(1), of.matrix(2), of.at(3), of.matrix(4),  of.at(5),
+          of.at(6), of.at(7), of.matrix(8), of.at(9), of.matrix(10), of.at(11)};
 }
 
-template <typename Float, typename At>
-Block<Float> block_of(At at) {
-  return {at(0), at(1), at(2), at(3), at(4), at(5), at(6), at(7), at(8), at(9), at(10), at(11)};
+template <typename Float, typename From>
+Embeddings<Float> embeddings_of(const Units& units, From of) {
+  return {of.at(units.tokens), of.at(units.positions)};
 }
 
-template <typename Float, typename At>
-Embeddings<Float> embeddings_of(const Units& units, At at) {
-  return {at(units.tokens), at(units.positions)};
-}
-
-template <typename Float, typename At>
-Head<Float> head_of(const Units& units, At at) {
-  return {at(units.ln_f_weight), at(units.ln_f_bias), at(units.matrix)};
+template <typename Float, typename From>
+Head<Float> head_of(const Units& units, From of) {
+  return {of.at(units.ln_f_weight), of.at(units.ln_f_bias), of.matrix(units.matrix)};
 }
 
 }  // namespace
@@ -67,7 +72,7 @@ void Trainer::backward_piece(Runtime& runtime, Unit unit, const View& root, Piec
 Trainer::Trainer(const Setup& setup, Runtime& runtime)
     : setup_(setup),
       scratch_(runtime.allocate(runtime.model().held_bytes())),
-      work_(setup.shape, setup.batch, scratch_.floats()),
+      work_(setup.shape, setup.batch, setup.bf16, scratch_.floats()),
       numbers_(scratch_.floats() + work_.floats),
       saved_(static_cast<std::size_t>(runtime.model().unit_count())),
       inputs_(static_cast<std::size_t>(setup.batch.tokens())),
@@ -116,17 +121,17 @@ double Trainer::forward(Runtime& runtime) {
   runtime.forward(kRoot, [&](const View& root) {
     if (units.head == kRoot) keep(runtime, kRoot);
     forward_piece(runtime, units.embeddings, root, [&](const Numbers& w) {
-      embed_forward(shape, batch, embeddings_of<const float>(units, parameters_of(w)), inputs_.data(), work_.stream);
+      embed_forward(shape, batch, embeddings_of<const float>(units, Parameters{w}), inputs_.data(), work_.stream);
     });
     for (const Unit unit : units.blocks) {
       forward_piece(runtime, unit, root, [&](const Numbers& w) {
-        block_forward(shape, batch, block_of<const float>(parameters_of(w)), work_.stream, keep(runtime, unit), work_);
+        block_forward(shape, batch, block_of<const float>(Parameters{w}), work_.stream, keep(runtime, unit), work_);
       });
     }
     forward_piece(runtime, units.head, root, [&](const Numbers& w) {
       Buffer& buffer = saved_[static_cast<std::size_t>(units.head.index)];
       float* saved = units.head == kRoot ? buffer.floats() : keep(runtime, units.head);
-      loss = head_forward(shape, batch, head_of<const float>(units, parameters_of(w)), work_.stream, targets_.data(),
+      loss = head_forward(shape, batch, head_of<const float>(units, Parameters{w}), work_.stream, targets_.data(),
                           saved, work_);
     });
   });
@@ -142,19 +147,19 @@ void Trainer::backward(Runtime& runtime) {
   auto drop = [&](Unit unit) { saved_[static_cast<std::size_t>(unit.index)] = {}; };
   runtime.backward(kRoot, [&](const View& root) {
     backward_piece(runtime, units.head, root, [&](const Numbers& w) {
-      head_backward(shape, batch, head_of<const float>(units, parameters_of(w)), saved(units.head), dx,
-                    head_of<float>(units, gradients_of(w)), work_);
+      head_backward(shape, batch, head_of<const float>(units, Parameters{w}), saved(units.head), dx,
+                    head_of<float>(units, Gradients{w}), work_);
       if (!(units.head == kRoot)) drop(units.head);
     });
     for (auto unit = units.blocks.rbegin(); unit != units.blocks.rend(); ++unit) {
       backward_piece(runtime, *unit, root, [&](const Numbers& w) {
-        block_backward(shape, batch, block_of<const float>(parameters_of(w)), saved(*unit), dx,
-                       block_of<float>(gradients_of(w)), work_);
+        block_backward(shape, batch, block_of<const float>(Parameters{w}), saved(*unit), dx,
+                       block_of<float>(Gradients{w}), work_);
         drop(*unit);
       });
     }
     backward_piece(runtime, units.embeddings, root, [&](const Numbers& w) {
-      embed_backward(shape, batch, inputs_.data(), dx, embeddings_of<float>(units, gradients_of(w)));
+      embed_backward(shape, batch, inputs_.data(), dx, embeddings_of<float>(units, Gradients{w}));
     });
     if (units.head == kRoot) drop(kRoot);
   });
@@ -169,15 +174,15 @@ void Trainer::forward_only(Runtime& runtime, Batch batch, Last last) {
   const Buffer unread = runtime.allocate(floats * static_cast<int64_t>(sizeof(float)));
   runtime.forward(kRoot, [&](const View& root) {
     forward_piece(runtime, units.embeddings, root, [&](const Numbers& w) {
-      embed_forward(shape, batch, embeddings_of<const float>(units, parameters_of(w)), inputs_.data(), work_.stream);
+      embed_forward(shape, batch, embeddings_of<const float>(units, Parameters{w}), inputs_.data(), work_.stream);
     });
     for (const Unit unit : units.blocks) {
       forward_piece(runtime, unit, root, [&](const Numbers& w) {
-        block_forward(shape, batch, block_of<const float>(parameters_of(w)), work_.stream, unread.floats(), work_);
+        block_forward(shape, batch, block_of<const float>(Parameters{w}), work_.stream, unread.floats(), work_);
       });
     }
     forward_piece(runtime, units.head, root,
-                  [&](const Numbers& w) { last(head_of<const float>(units, parameters_of(w)), unread.floats()); });
+                  [&](const Numbers& w) { last(head_of<const float>(units, Parameters{w}), unread.floats()); });
   });
 }
 

@@ -23,6 +23,7 @@ struct Setup {
   Shape shape;
   Batch batch;  // one micro-batch of one rank
   Units units;
+  bool bf16 = false;  // some weights are bf16 and multiplied so
   uint64_t seed = 1;
   std::unique_ptr<const TokenSource> tokens;
   std::unique_ptr<const Safetensors> parameters;  // initial values; null: GPT-2's own initialisation

@@ -110,7 +110,7 @@ Times measure(const Settings& settings) {
   setup.shape = settings.shape;
   setup.batch = {settings.batch, settings.shape.sequence};
   setup.units = gpt::declare_units(settings.shape, gpt::Placement::root, setup.batch);
-  setup.units.model.hold_bytes(gpt::Workspace(setup.shape, setup.batch, nullptr).floats * 4);
+  setup.units.model.hold_bytes(gpt::Workspace(setup.shape, setup.batch, false, nullptr).floats * 4);
   setup.tokens = std::make_unique<const MadeUpTokens>();
   Times times;
   reshard::launch(job, [&](Rank& rank) {

@@ -42,8 +42,8 @@ class SingleProcess {
       : shape_(shape),
         batch_(batch),
         units_(declare_units(shape, Placement::root, batch)),
-        memory_(Workspace(shape, batch, nullptr).floats, skew),
-        work_(shape, batch, memory_.data()),
+        memory_(Workspace(shape, batch, false, nullptr).floats, skew),
+        work_(shape, batch, false, memory_.data()),
         head_saved_(head_saved_floats(shape, batch), skew) {
     for (const reshard::UnitSpec& unit : units_.model.units()) {
       for (const reshard::Parameter& p : unit.parameters) {

@@ -61,7 +61,7 @@ gpt::Setup setup_of(const std::string& kind, const Job& job, gpt::Placement plac
   setup.batch = {static_cast<int>(job.train.global_batch / (job.mesh.ranks * job.train.microbatches)),
                  setup.shape.sequence};
   setup.units = gpt::declare_units(setup.shape, placement, setup.batch);
-  setup.units.model.hold_bytes(gpt::Workspace(setup.shape, setup.batch, nullptr).floats * 4);
+  setup.units.model.hold_bytes(gpt::Workspace(setup.shape, setup.batch, false, nullptr).floats * 4);
   setup.tokens = std::make_unique<const gpt::TokenFile>(
       golden(kind, "tokens.safetensors"),
       gpt::TokenFile::Needs{job.train.steps, job.train.global_batch, setup.shape.sequence + 1, setup.shape.vocabulary});
