@@ -23,9 +23,9 @@ DeclaredPass::DeclaredPass(std::span<const DeclaredPlace> places, std::vector<bo
   }
 }
 
-std::size_t DeclaredPass::row_of(int unit) const {
-  std::size_t first = begins_of(unit)[0];
-  while (first > 0 && !begins(first - 1) && optional(this->unit(first - 1))) first = run(first - 1).begin;
+std::size_t DeclaredPass::row_of(std::size_t begin) const {
+  std::size_t first = begin;
+  while (first > 0 && !begins(first - 1) && optional(unit(first - 1))) first = run(first - 1).begin;
   return first;
 }
 
@@ -67,15 +67,19 @@ void Walk::go(const DeclaredPass& pass, std::size_t to, std::vector<UnitHook>& m
   }
 }
 
-std::size_t Walk::begin(const DeclaredPass& pass, int unit, std::vector<UnitHook>& missing) {
-  const std::span<const std::size_t> places = pass.begins_of(unit);
-  auto place = std::lower_bound(places.begin(), places.end(), at_);
-  if (place == places.end()) {
+std::size_t Walk::begin(const DeclaredPass& pass, int unit, const DeclaredPass::Run& around,
+                        std::vector<UnitHook>& missing) {
+  const std::span<const std::size_t> all = pass.begins_of(unit);
+  auto first = std::lower_bound(all.begin(), all.end(), around.begin);
+  auto last = std::lower_bound(first, all.end(), around.end);
+  if (first == last) first = all.begin(), last = all.end();
+  auto place = std::lower_bound(first, last, at_);
+  if (place == last) {
     std::size_t row_end = pass.repeats_end(at_);
     while (row_end < pass.size() && pass.optional(pass.unit(row_end)) && !own_end(pass, row_end)) ++row_end;
     go(pass, row_end, missing);
-    place = places.begin();
-    at_ = pass.optional(unit) ? pass.row_of(unit) : *place;
+    place = first;
+    at_ = pass.optional(unit) ? pass.row_of(*place) : *place;
     std::erase_if(passed_over_, [this](std::size_t begin) { return begin >= at_; });
   }
   go(pass, *place, missing);
@@ -115,6 +119,13 @@ bool MadeUp::forward_open(bool recompute) const {
                      [recompute](const Open& open) { return (open.run == kNone) == recompute; });
 }
 
+// The declared run around a hook that comes now.
+DeclaredPass::Run MadeUp::around(const DeclaredPass& pass, bool recompute) const {
+  const auto open = std::find_if(open_.rbegin(), open_.rend(),
+                                 [recompute](const Open& each) { return (each.run == kNone) == recompute; });
+  return open == open_.rend() ? DeclaredPass::Run{.end = pass.size()} : pass.run(open->place);
+}
+
 std::size_t MadeUp::record_begin(const DeclaredPass& pass, int unit, bool own) {
   runs_.push_back({.unit = unit, .optional = pass.optional(unit), .own = own, .begin = events_.size()});
   events_.push_back({runs_.size() - 1, true});
@@ -141,11 +152,12 @@ void MadeUp::record(const DeclaredPass& pass, std::span<const UnitHook> made_up)
 
 void MadeUp::before_forward(const DeclaredPass& pass, int unit, bool recompute, std::vector<UnitHook>& missing) {
   if (recompute) {
-    const std::size_t place = forward_open(true) ? again_.begin(pass, unit, missing) : again_.jump(pass, unit);
+    const std::size_t place =
+        forward_open(true) ? again_.begin(pass, unit, around(pass, true), missing) : again_.jump(pass, unit);
     open_.push_back({unit, place, kNone});
     return;
   }
-  const std::size_t place = walk_.begin(pass, unit, missing);
+  const std::size_t place = walk_.begin(pass, unit, around(pass, false), missing);
   record(pass, missing);
   open_.push_back({unit, place, record_begin(pass, unit, true)});
 }

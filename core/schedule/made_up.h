@@ -10,9 +10,10 @@
 //   backward    the runs from right to left; this rank's program: )root )b b( )f f( )a …; before )a comes [)e e(]
 //
 // Forward. The walk goes along the declared places. A hook of the program's takes it to that unit's next place; every
-// optional run that lies between is made up. A unit that has no place ahead (once more, or another order) first has the
-// optional runs up to the next ordinary place made up, then the walk goes back: to the unit's first place, or, for an
-// optional unit, to the first of the optional ones that are declared in a row with it. A recompute walks a line of its
+// optional run that lies between is made up. Places are those inside of the run that encloses the hook: a unit that runs
+// once more has not come to the next run of its parent. A unit that has no place ahead (once more, or another order)
+// first has the optional runs up to the next ordinary place made up, then the walk goes back: to the unit's first place,
+// or, for an optional unit, to the first of the optional ones that are declared in a row with it. A recompute walks a line of its
 // own, inside the unit that is recomputed: before and after it nothing is made up.
 //
 // Backward. What was declared plays no part: it is the runs of this very pass, made-up ones included, in reverse. So
@@ -61,7 +62,7 @@ class DeclaredPass {
   const Run& run(std::size_t place) const { return runs_[run_at_[place]]; }
   std::span<const std::size_t> begins_of(int unit) const { return begins_of_[static_cast<std::size_t>(unit)]; }
   std::size_t repeats_end(std::size_t place) const;  // past further runs of the unit whose run ends before `place`
-  std::size_t row_of(int unit) const;  // the first place of the optional runs declared in a row with it, in its parent
+  std::size_t row_of(std::size_t begin) const;  // the first place of the optional runs declared in a row with this one
 
  private:
   std::vector<DeclaredPlace> places_;
@@ -75,7 +76,9 @@ class DeclaredPass {
 class Walk {
  public:
   void restart() { at_ = 0, passed_over_.clear(); }
-  std::size_t begin(const DeclaredPass& pass, int unit, std::vector<UnitHook>& missing);  // returns the place
+  // Returns the place: one inside of the run `around`, where the unit has any there.
+  std::size_t begin(const DeclaredPass& pass, int unit, const DeclaredPass::Run& around,
+                    std::vector<UnitHook>& missing);
   std::size_t jump(const DeclaredPass& pass, int unit);                                   // to it, making up nothing
   void end(const DeclaredPass& pass, std::size_t began, std::vector<UnitHook>& missing);
   void go(const DeclaredPass& pass, std::size_t to, std::vector<UnitHook>& missing);
@@ -127,6 +130,7 @@ class MadeUp {
 
   static bool waits(const Run& run, int unit) { return run.own && run.unit == unit && run.backward == State::waiting; }
   bool forward_open(bool recompute) const;
+  DeclaredPass::Run around(const DeclaredPass& pass, bool recompute) const;
   std::size_t record_begin(const DeclaredPass& pass, int unit, bool own);
   void record_end(std::size_t run);
   void record(const DeclaredPass& pass, std::span<const UnitHook> made_up);

@@ -1,8 +1,9 @@
-#include <dlfcn.h>
-
 #include <oneapi/dnnl/dnnl.hpp>
 
 #include "products_bf16.h"
+
+// oneDNN's threads are OpenMP's. The header is not there where clang compiles; the library comes with oneDNN.
+extern "C" void omp_set_num_threads(int threads);
 
 namespace gpt {
 
@@ -11,20 +12,17 @@ using reshard::Bf16;
 
 namespace {
 
-// One per thread. oneDNN's threads are OpenMP's, whose number a thread sets for itself; that library comes with oneDNN
-// and has no header where clang compiles.
+// Where a product runs. Made for each one: that takes a microsecond.
 struct Processor {
   Processor() : engine(dnnl::engine::kind::cpu, 0), stream(engine) {
-    if (void* const set = dlsym(RTLD_DEFAULT, "omp_set_num_threads")) reinterpret_cast<void (*)(int)>(set)(1);
+    omp_set_num_threads(1);  // counts for the calling thread only
+  }
+  memory at(const memory::desc& shape, const void* data) const {
+    return {shape, engine, const_cast<void*>(data)};  // oneDNN has one type for what it reads and writes
   }
   dnnl::engine engine;
   dnnl::stream stream;
 };
-
-Processor& processor() {
-  thread_local Processor processor;
-  return processor;
-}
 
 memory::desc matrix(int64_t rows, int64_t columns, int64_t stride, bool transposed, memory::data_type type) {
   return {{rows, columns}, type, transposed ? memory::dims{1, stride} : memory::dims{stride, 1}};
@@ -45,16 +43,12 @@ dnnl::matmul::primitive_desc description(const NarrowProduct& p, const dnnl::eng
           engine};
 }
 
-memory at(const memory::desc& shape, const void* data) {
-  return {shape, processor().engine, const_cast<void*>(data)};  // oneDNN has one type for what it reads and writes
-}
-
 }  // namespace
 
 bool multiplies_bf16() {
   static const bool can = [] {
     try {
-      description({16, 16, 16, {nullptr, 16}, {nullptr, 16}, nullptr, 16, false}, processor().engine);
+      description({16, 16, 16, {nullptr, 16}, {nullptr, 16}, nullptr, 16, false}, Processor().engine);
       return true;
     } catch (const dnnl::error&) {  // a processor without AVX-512
       return false;
@@ -64,18 +58,20 @@ bool multiplies_bf16() {
 }
 
 void multiply(const NarrowProduct& p) {
-  const dnnl::matmul::primitive_desc plan = description(p, processor().engine);
-  dnnl::matmul(plan).execute(processor().stream, {{DNNL_ARG_SRC, at(plan.src_desc(), p.a.data)},
-                                                  {DNNL_ARG_WEIGHTS, at(plan.weights_desc(), p.b.data)},
-                                                  {DNNL_ARG_DST, at(plan.dst_desc(), p.out)}});
-  processor().stream.wait();
+  Processor processor;
+  const dnnl::matmul::primitive_desc plan = description(p, processor.engine);
+  dnnl::matmul(plan).execute(processor.stream, {{DNNL_ARG_SRC, processor.at(plan.src_desc(), p.a.data)},
+                                                {DNNL_ARG_WEIGHTS, processor.at(plan.weights_desc(), p.b.data)},
+                                                {DNNL_ARG_DST, processor.at(plan.dst_desc(), p.out)}});
+  processor.stream.wait();
 }
 
 const Bf16* round(const float* values, int64_t rows, int64_t columns, Bf16* narrow) {
-  memory from = at(matrix(rows, columns, columns, false, memory::data_type::f32), values);
-  memory to = at(matrix(rows, columns, columns, false, memory::data_type::bf16), narrow);
-  dnnl::reorder(from, to).execute(processor().stream, from, to);
-  processor().stream.wait();
+  Processor processor;
+  memory from = processor.at(matrix(rows, columns, columns, false, memory::data_type::f32), values);
+  memory to = processor.at(matrix(rows, columns, columns, false, memory::data_type::bf16), narrow);
+  dnnl::reorder(from, to).execute(processor.stream, from, to);
+  processor.stream.wait();
   return narrow;
 }
 

@@ -29,9 +29,10 @@ void bare_products(const gpt::Shape& shape, gpt::Batch batch, float* memory) {
       std::max(int64_t{n} * std::max(4 * d, shape.vocabulary), int64_t{d} * std::max(4 * d, shape.vocabulary));
   float *x = memory, *w = memory + most, *y = memory + 2 * most;
   auto layer = [&](int in, int out) {
-    gpt::add_linear({n, in, out}, x, w, y);
-    gpt::linear_input_gradient({n, in, out}, y, w, x);
-    gpt::add_weight_gradient({n, in, out}, x, y, w);
+    const gpt::Linear linear{n, in, out, w, nullptr};
+    gpt::linear(linear, x, y, true);
+    gpt::linear_input_gradient(linear, y, x);
+    gpt::add_weight_gradient(linear, x, y, w);
   };
   std::fill_n(memory, 3 * most, 0.0F);
   for (int i = 0; i < shape.layers; ++i) {
