@@ -82,6 +82,11 @@ std::vector<Example> examples(Command command, const Face& face) {
     case Command::plugins_describe:
       return {{"plugins describe " + names.one, ""},
               {"plugins describe ./acme_mine.so", "a file that no folder holds"}};
+    case Command::plugins_check:
+      return {{"plugins check build/acme_mine.so", ""},
+              {"plugins check build/acme_mine.so --level strict --seed 7", "random problems too, and others than seed 1's"},
+              {"plugins check build/acme_mine.so --only 'plan.*' --junit plan.xml", "one family, for a CI"},
+              {"plugins check --list", "every test and its rule"}};
     case Command::plugins_new: return {{"plugins new acme_mine", "in C++"}, {"plugins new acme_mine --lang c", "in C"}};
   }
   return {};
@@ -97,6 +102,7 @@ std::string usage(Command command, const Face& face) {
     case Command::plugins: return "plugins COMMAND";
     case Command::plugins_list: return "plugins list [JOB] [options]";
     case Command::plugins_describe: return "plugins describe NAME [options]";
+    case Command::plugins_check: return "plugins check FILE [options]";
     case Command::plugins_new: return "plugins new NAME [options]";
   }
   return "";
@@ -107,6 +113,10 @@ std::string note(Command command, const Face& face) {
   if (job && !face.default_job.empty()) return fmt::format("Without JOB it is {}.\n", face.default_job);
   if (command == Command::plugins_new)
     return "The folder NAME is made in the working directory; its README says how to go on.\n";
+  if (command == Command::plugins_check)
+    return "Each test runs in a process of its own. A file check.toml beside FILE may leave tests out, with the reason:\n"
+           "  [[skip]]\n  test = \"plan.ranks\"\n  reason = \"…\"\n"
+           "Exit codes: 0 passed; 1 a test failed; 2 the command line or check.toml must be mended; 3 no test could be run.\n";
   if (command == Command::none)
     return fmt::format(
         "{} COMMAND --help shows a command's options.\n"
@@ -130,8 +140,8 @@ std::string examples_text(Command command, const Face& face) {
 
 std::string help_page(Command command, const CLI::App& app, const Face& face) {
   const bool top = command == Command::none;
-  const bool inner =
-      command == Command::plugins_list || command == Command::plugins_describe || command == Command::plugins_new;
+  const bool inner = command == Command::plugins_list || command == Command::plugins_describe ||
+                     command == Command::plugins_check || command == Command::plugins_new;
   const std::string name = face.name + (top ? "" : inner ? " plugins " + app.get_name() : " " + app.get_name());
   std::string text =
       fmt::format("{}: {}\n\nusage: {} {}\n", name, app.get_description(), face.typed, usage(command, face));
