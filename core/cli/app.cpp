@@ -15,6 +15,7 @@
 #include "cli/loaded_job.h"
 #include "cli/output.h"
 #include "cli/plugins.h"
+#include "cli/plugins_check.h"
 #include "cli/plugins_new.h"
 #include "cli/plugins_origin.h"
 #include "cli/train.h"
@@ -63,6 +64,7 @@ int run_line(const CommandLine& line, const Face& face, Program* program, Output
     case Command::plugins_paths: show_plugin_paths(line, output); return 0;
     case Command::plugins_why: return explain_plugin(line, output);
     case Command::plugins_pin: pin_plugin(line, face, output); return 0;
+    case Command::plugins_check: return check_plugin(line, face, output);
     case Command::plugins_new: new_plugin(line, face, output); return 0;
     default: return program == nullptr ? 0 : run_with_model(line, face, *program, output);
   }

@@ -60,7 +60,7 @@ struct Parser {
 
 // Texts that are checked and converted after the parser has run.
 struct Raw {
-  std::string strategy, ranks, steps, reshard, strategies, blocks, block_steps;
+  std::string strategy, ranks, steps, reshard, strategies, blocks, block_steps, seed, jobs, timeout;
 };
 
 // CLI11 hands an option that takes a list every following word; ours take one word each time they are given.
@@ -145,7 +145,7 @@ class CommandLineParser {
 
   void add_plugins() {
     CLI::App* plugins = add(&app_, Command::plugins, "plugins",
-                            "list strategies, describe one, say where they come from, begin a new one");
+                            "list strategies, describe or check one, say where they come from, begin a new one");
     plugins->require_subcommand(0, 1);
     CLI::App* list =
         add(plugins, Command::plugins_list, "list", "every strategy that is found, and where; runs none of them");
@@ -160,6 +160,19 @@ class CommandLineParser {
     add_json(paths);
     add_about_one(plugins, Command::plugins_why, "why", "how a name comes to its file, step by step; runs nothing");
     add_about_one(plugins, Command::plugins_pin, "pin", "the lines of a job that allow just these bytes of a strategy");
+    CLI::App* check =
+        add(plugins, Command::plugins_check, "check", "test a strategy's file against the rules of the SDK");
+    check->add_option("FILE", line_.name, "the path of a .so")->type_name("");
+    check->add_option("--level", line_.check.level, "quick, full (the default; of --only: strict) or strict")
+        ->type_name("quick|full|strict");
+    check->add_option("--only", line_.check.only, "the tests of this name, or glob")->type_name("GLOB");
+    check->add_option("--skip", line_.check.skip, "all but the tests of this name, or glob")->type_name("GLOB");
+    check->add_option("--seed", raw_.seed, "of the random problems (default 1)")->type_name("N");
+    check->add_option("--jobs", raw_.jobs, "tests at once (default: one per processor)")->type_name("N");
+    check->add_option("--timeout", raw_.timeout, "seconds after which a test is ended (default 20)")->type_name("S");
+    add_json(check);
+    check->add_option("--junit", line_.check.junit, "write the report as JUnit's XML")->type_name("FILE");
+    check->add_flag("--list", line_.check.list, "show every test, its level and its rule; no FILE is needed");
     CLI::App* begin =
         add(plugins, Command::plugins_new, "new", "a folder with all that a strategy of your own begins with");
     begin->add_option("NAME", line_.name, "the strategy's name, which is its file's and the folder's")->type_name("");
@@ -214,6 +227,7 @@ class CommandLineParser {
       case Command::plugins_paths:
       case Command::plugins_why:
       case Command::plugins_pin:
+      case Command::plugins_check:
       case Command::plugins_describe: return face_.name + " plugins " + parser.app->get_name();
       default: return face_.name + " " + parser.app->get_name();
     }
@@ -249,13 +263,14 @@ class CommandLineParser {
            face_.has_model ? fmt::format("one of train, explain, compare and plugins; see {} --help", face_.name)
                            : fmt::format("see {} --help", face_.name));
     if (line_.command == Command::plugins)
-      fail("no command of plugins is given", fmt::format("list, describe, paths, why, pin or new; see {} plugins --help", face_.name));
+      fail("no command of plugins is given", fmt::format("list, describe, check, paths, why, pin or new; see {} plugins --help", face_.name));
     const bool about_one = line_.command == Command::plugins_describe || line_.command == Command::plugins_why ||
                            line_.command == Command::plugins_pin;
     if (about_one && line_.name.empty())
       fail("no strategy is named", fmt::format("{} plugins list shows them", face_.name));
     if (line_.command == Command::plugins_new && line_.name.empty())
       fail("no name is given", fmt::format("as in {} plugins new acme_mine", face_.name));
+    if (line_.command == Command::plugins_check) finish_check();
     refuse_empty();
     refuse_two_values("--reshard-after-forward");
     if (line_.language != "c++" && line_.language != "c")
@@ -275,6 +290,20 @@ class CommandLineParser {
       fail("--strategy and --strategies both say what to explain", "give one of them");
     // A flag that was given without a value reads "true".
     if (!raw_.reshard.empty()) line_.overrides.reshard_after_forward = raw_.reshard == "true" ? "" : raw_.reshard;
+  }
+
+  void finish_check() {
+    CheckChoice& check = line_.check;
+    if (line_.name.empty() && !check.list)
+      fail("no file is named", fmt::format("as in {} plugins check build/acme_mine.so", face_.name));
+    if (check.level.empty()) check.level = check.only.empty() ? "full" : "strict";
+    if (check.level != "quick" && check.level != "full" && check.level != "strict")
+      fail(fmt::format("--level takes quick, full or strict, not \"{}\"", check.level), "");
+    const int64_t seed = whole_number("--seed", raw_.seed).value_or(1);
+    if (seed < 0) fail(fmt::format("--seed = {} is out of range", seed), "give 0 or more");
+    check.seed = static_cast<uint64_t>(seed);
+    check.jobs = whole_number("--jobs", raw_.jobs, 1).value_or(0);
+    check.timeout = whole_number("--timeout", raw_.timeout, 1).value_or(20);
   }
 
   // A shell variable that is not set: what was meant is not what the job says.

@@ -12,7 +12,7 @@
 
 namespace reshard::cli {
 
-enum class Command { none, train, explain, compare, plugins, plugins_list, plugins_describe, plugins_new,
+enum class Command { none, train, explain, compare, plugins, plugins_list, plugins_describe, plugins_check, plugins_new,
                      plugins_paths, plugins_why, plugins_pin };
 
 // An option that the program adds to train, explain and compare.
@@ -35,6 +35,17 @@ struct Face {
   std::function<std::vector<std::string>()> installed;
 };
 
+// plugins check.
+struct CheckChoice {
+  std::string level;       // "quick", "full" or "strict"
+  std::string only, skip;  // globs of tests; empty: all, none
+  uint64_t seed = 1;
+  int jobs = 0;         // 0: as many as there are processors
+  int timeout = 20;     // seconds, of one test
+  std::string junit;    // a path, empty = none
+  bool list = false;
+};
+
 struct CommandLine {
   std::vector<std::string> typed;  // all of it, the program's name first
   Command command = Command::none;
@@ -44,8 +55,9 @@ struct CommandLine {
   std::optional<int> blocks, block_steps;
   bool print_job = false;
   std::string json;              // --json: a path, "-" = stdout, empty = none
-  std::string name;             // plugins describe NAME, plugins new NAME
+  std::string name;              // plugins describe NAME, plugins check FILE, plugins new NAME
   std::string language = "c++";  // plugins new: "c++" or "c"
+  CheckChoice check;
   std::string help;              // not empty: print this and do nothing else (--help, --version)
 };
 

@@ -86,6 +86,11 @@ std::vector<Example> examples(Command command, const Face& face) {
     case Command::plugins_why:
       return {{"plugins why " + names.one, ""}, {"plugins why " + names.one + " " + job, "by the rules of a job"}};
     case Command::plugins_pin: return {{"plugins pin " + names.one, "to be added to a job"}};
+    case Command::plugins_check:
+      return {{"plugins check build/acme_mine.so", ""},
+              {"plugins check build/acme_mine.so --level strict --seed 7", "random problems too, and others than seed 1's"},
+              {"plugins check build/acme_mine.so --only 'plan.*' --junit plan.xml", "one family, for a CI"},
+              {"plugins check --list", "every test and its rule"}};
     case Command::plugins_new: return {{"plugins new acme_mine", "in C++"}, {"plugins new acme_mine --lang c", "in C"}};
   }
   return {};
@@ -104,6 +109,7 @@ std::string usage(Command command, const Face& face) {
     case Command::plugins_paths: return "plugins paths [JOB] [options]";
     case Command::plugins_why: return "plugins why NAME [JOB] [options]";
     case Command::plugins_pin: return "plugins pin NAME [JOB] [options]";
+    case Command::plugins_check: return "plugins check FILE [options]";
     case Command::plugins_new: return "plugins new NAME [options]";
   }
   return "";
@@ -114,6 +120,10 @@ std::string note(Command command, const Face& face) {
   if (job && !face.default_job.empty()) return fmt::format("Without JOB it is {}.\n", face.default_job);
   if (command == Command::plugins_new)
     return "The folder NAME is made in the working directory; its README says how to go on.\n";
+  if (command == Command::plugins_check)
+    return "Each test runs in a process of its own. A file check.toml beside FILE may leave tests out, with the reason:\n"
+           "  [[skip]]\n  test = \"plan.ranks\"\n  reason = \"…\"\n"
+           "Exit codes: 0 passed; 1 a test failed; 2 the command line or check.toml must be mended; 3 no test could be run.\n";
   if (command == Command::none)
     return fmt::format(
         "{} COMMAND --help shows a command's options.\n"

@@ -197,6 +197,8 @@ class Child {
     if (report_.text.ends_with(last) && !hung_) {
       result.end = ProbeResult::End::completed;
       result.report = report_.text.substr(0, report_.text.size() - last.size());
+      result.status = status_ < 0 ? 0 : WIFSIGNALED(status_) ? -WTERMSIG(status_) : WEXITSTATUS(status_);
+      result.clean = result.status == 0;
     } else if (hung_) {
       result.end = ProbeResult::End::hung;
     } else if (status_ >= 0 && WIFSIGNALED(status_)) {
@@ -243,6 +245,10 @@ std::string ProbeResult::text(const ProbeLimits& limits) const {
     case End::not_started: return fmt::format("could not be loaded in a child process first: {}", reason);
   }
   return "";
+}
+
+std::string ProbeResult::exit_text() const {
+  return status < 0 ? fmt::format("crashed: {}", strsignal(-status)) : fmt::format("exited with {}", status);
 }
 
 fs::path probe_program() {

@@ -28,12 +28,16 @@ struct ProbeResult {
   End end = End::not_started;
   std::string report;   // completed: what it wrote
   std::string output;   // of stdout and stderr, the first 64 KiB
-  int status = 0;       // crashed: the signal; exited_early: the exit status
+  // crashed: the signal; exited_early: the exit status; not clean: the exit status, or minus the signal
+  int status = 0;
+  bool clean = true;           // completed: it then ended with 0, as it should
   std::string reason, remedy;  // not_started
   double seconds = 0;
 
   // "crashed: Segmentation fault", "did not end within 20 s", "exited with 0 before it had finished"; "" = completed.
   std::string text(const ProbeLimits& limits) const;
+  // Completed, but not clean: "crashed: Aborted", "exited with 3".
+  std::string exit_text() const;
 };
 
 // The probe's own path, or an empty one: beside the running program, in lib(exec) beside its folder, where it was built or

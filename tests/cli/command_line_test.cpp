@@ -128,7 +128,7 @@ TEST(CommandLine, ErrorsSayWhatToType) {
   EXPECT_EQ(error_of({"compare", "--blocks", "0"}), line + "--blocks = 0 is out of range (give 1 or more)");
   EXPECT_EQ(error_of({"compare", "--block-steps", "1"}), line + "--block-steps = 1 is out of range (give 2 or more)");
   EXPECT_EQ(error_of({"plugins"}),
-            line + "no command of plugins is given (list, describe, paths, why, pin or new; see toy plugins --help)");
+            line + "no command of plugins is given (list, describe, check, paths, why, pin or new; see toy plugins --help)");
   EXPECT_EQ(error_of({"plugins", "lsit"}), line + "unknown command lsit (did you mean list?)");
   EXPECT_EQ(error_of({"plugins", "describe"}), line + "no strategy is named (toy plugins list shows them)");
   EXPECT_EQ(error_of({"plugins", "new"}), line + "no name is given (as in toy plugins new acme_mine)");

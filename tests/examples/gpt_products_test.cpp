@@ -49,7 +49,7 @@ struct Results {
   bool operator==(const Results&) const = default;
 };
 
-struct Case {
+struct Layer {
   int rows, in, out;
   bool turned;
 
@@ -66,7 +66,7 @@ struct Case {
   }
 };
 
-class Bf16Products : public testing::TestWithParam<Case> {
+class Bf16Products : public testing::TestWithParam<Layer> {
  protected:
   void SetUp() override {
     if (!multiplies_bf16()) GTEST_SKIP() << "this processor or this build does not multiply bf16";
@@ -74,7 +74,7 @@ class Bf16Products : public testing::TestWithParam<Case> {
 };
 
 TEST_P(Bf16Products, AreThoseOfTheRoundedOperands) {
-  const Case c = GetParam();
+  const Layer c = GetParam();
   const std::vector<float> x = random_values(int64_t{c.rows} * c.in, 1), dy = random_values(int64_t{c.rows} * c.out, 2);
   const std::vector<Bf16> weights = narrow(random_values(int64_t{c.in} * c.out, 3));
   const std::vector<float> widened = wide(weights);
@@ -87,7 +87,7 @@ TEST_P(Bf16Products, AreThoseOfTheRoundedOperands) {
 }
 
 TEST_P(Bf16Products, AreTheSameBitsOnEveryThread) {
-  const Case c = GetParam();
+  const Layer c = GetParam();
   const std::vector<float> x = random_values(int64_t{c.rows} * c.in, 1), dy = random_values(int64_t{c.rows} * c.out, 2);
   const std::vector<Bf16> weights = narrow(random_values(int64_t{c.in} * c.out, 3));
   std::vector<Results> results(4);
@@ -101,8 +101,8 @@ TEST_P(Bf16Products, AreTheSameBitsOnEveryThread) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, Bf16Products,
-                         testing::Values(Case{1, 1, 1, false}, Case{1, 64, 256, true}, Case{3, 5, 7, false},
-                                         Case{17, 33, 65, true}, Case{64, 96, 384, false}, Case{128, 384, 256, true}));
+                         testing::Values(Layer{1, 1, 1, false}, Layer{1, 64, 256, true}, Layer{3, 5, 7, false},
+                                         Layer{17, 33, 65, true}, Layer{64, 96, 384, false}, Layer{128, 384, 256, true}));
 
 }  // namespace
 }  // namespace gpt

@@ -11,6 +11,15 @@
 #ifndef DEINIT
 #define DEINIT NULL
 #endif
+#ifndef SUMMARY
+#define SUMMARY RESHARD_TEXT("breaks one rule")
+#endif
+#ifndef ENTRY_MINOR
+#define ENTRY_MINOR RESHARD_ABI_MINOR
+#endif
+#ifndef ENTRY_RESERVED
+#define ENTRY_RESERVED 0
+#endif
 #ifndef OPTIONS
 #define OPTIONS NULL
 #define OPTION_COUNT 0
@@ -34,20 +43,23 @@ static int32_t plain_decide(void* instance, const reshard_problem* problem, cons
 #define DECIDE plain_decide
 #endif
 
+#ifndef DESTROY
 static void plain_destroy(void* instance) {
   (void)instance;
 }
+#define DESTROY plain_destroy
+#endif
 
 static const reshard_strategy strategy = {sizeof(reshard_strategy),
                                           0,
                                           RESHARD_TEXT(NAME),
                                           RESHARD_TEXT("1.0.0"),
-                                          RESHARD_TEXT("breaks one rule"),
+                                          SUMMARY,
                                           OPTIONS,
                                           OPTION_COUNT,
                                           sizeof(reshard_option),
                                           CREATE,
-                                          plain_destroy,
+                                          DESTROY,
                                           DECIDE};
 static const reshard_strategy* const strategies[] = {&strategy};
 
@@ -55,9 +67,9 @@ RESHARD_EXPORT const reshard_entry reshard_plugin_v1;
 const reshard_entry reshard_plugin_v1 = {RESHARD_MAGIC,
                                          sizeof(reshard_entry),
                                          RESHARD_ABI_MAJOR,
-                                         RESHARD_ABI_MINOR,
+                                         ENTRY_MINOR,
                                          REQUIRED_MINOR,
-                                         0,
+                                         ENTRY_RESERVED,
                                          0,
                                          RESHARD_TEXT("tests"),
                                          RESHARD_TEXT("C"),
