@@ -2,9 +2,12 @@
 #
 # Makes the MODULE acme_mine.so in FOLDER (the current build folder). NAME is the file's stem, which must be the name in the
 # source's RESHARD_STRATEGY. C and C++ sources. The plugin exports its entry alone and imports nothing from its host.
-# `cmake --install` puts it where programs of the same prefix look. A project that wants it elsewhere sets before the call
+# `cmake --install` puts it where programs of the same prefix look; ctest gets two tests, acme_mine.quick and acme_mine.full
+# (label reshard), which run `reshard plugins check`, where that program is found. A project that wants neither, or them
+# elsewhere, sets before the call
 #   RESHARD_STRATEGY_FOLDER       where .so files are built, without FOLDER
 #   RESHARD_STRATEGY_DESTINATION  where they are installed; "" = nowhere
+#   RESHARD_STRATEGY_CHECK        the program that checks them, as in add_test's COMMAND; "" = no tests
 include_guard(GLOBAL)
 
 # Start-up code that fast-math links in changes how the whole process computes.
@@ -74,6 +77,7 @@ function(reshard_add_strategy name)
   endif()
 
   _reshard_install_strategy(${name})
+  _reshard_check_strategy(${name})
 endfunction()
 
 function(_reshard_install_strategy name)
@@ -83,5 +87,15 @@ function(_reshard_install_strategy name)
   endif()
   if(RESHARD_STRATEGY_DESTINATION)
     install(TARGETS ${name} LIBRARY DESTINATION ${RESHARD_STRATEGY_DESTINATION})
+  endif()
+endfunction()
+
+function(_reshard_check_strategy name)
+  if(RESHARD_STRATEGY_CHECK)
+    foreach(level quick full)
+      add_test(NAME ${name}.${level}
+        COMMAND ${RESHARD_STRATEGY_CHECK} plugins check --level ${level} $<TARGET_FILE:${name}>)
+      set_tests_properties(${name}.${level} PROPERTIES LABELS reshard)
+    endforeach()
   endif()
 endfunction()

@@ -11,13 +11,13 @@
 #include "cli/command.h"
 #include "cli/compare_command.h"
 #include "cli/explain.h"
-#include "cli/json_file.h"
 #include "cli/loaded_job.h"
 #include "cli/output.h"
 #include "cli/plugins.h"
 #include "cli/plugins_check.h"
 #include "cli/plugins_new.h"
 #include "cli/plugins_origin.h"
+#include "cli/report_file.h"
 #include "cli/train.h"
 #include "reshard/error.h"
 
@@ -58,6 +58,7 @@ int run_line(const CommandLine& line, const Face& face, Program* program, Output
     return 0;
   }
   check_writable(line.json, inputs_of(line, face));
+  check_writable(line.check.junit, inputs_of(line, face), kJunit);
   switch (line.command) {
     case Command::plugins_list: list_plugins(line, face, output); return 0;
     case Command::plugins_describe: describe_plugin(line, face, output); return 0;

@@ -304,6 +304,8 @@ class CommandLineParser {
     check.seed = static_cast<uint64_t>(seed);
     check.jobs = whole_number("--jobs", raw_.jobs, 1).value_or(0);
     check.timeout = whole_number("--timeout", raw_.timeout, 1).value_or(20);
+    if (!check.junit.empty() && check.junit == line_.json)
+      fail(fmt::format("--json and --junit both name {}", line_.json), "name two files");
   }
 
   // A shell variable that is not set: what was meant is not what the job says.

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "cli/compare_command.h"
-#include "cli/json_file.h"
+#include "cli/report_file.h"
 #include "cli/run_record.h"
 #include "reshard/error.h"
 #include "reshard/text.h"

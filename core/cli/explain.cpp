@@ -8,8 +8,8 @@
 #include "cli/explain_text.h"
 #include "cli/hints.h"
 #include "cli/interrupt.h"
-#include "cli/json_file.h"
 #include "cli/replaced.h"
+#include "cli/report_file.h"
 #include "cli/switches.h"
 #include "reshard/error.h"
 

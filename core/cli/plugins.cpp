@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "cli/json_file.h"
+#include "cli/report_file.h"
 #include "config/document.h"
 #include "config/override.h"
 #include "config/reader.h"

@@ -1,26 +1,17 @@
 #include "cli/plugins_check.h"
 
 #include <cstdio>
-#include <fstream>
 
 #include <fmt/format.h>
 
 #include "cli/command.h"
-#include "cli/json_file.h"
+#include "cli/report_file.h"
 #include "reshard/error.h"
 
 namespace reshard::cli {
 namespace {
 
 constexpr int kCouldNotRun = 3;
-
-void write_junit(const std::string& file, const CheckReport& report) {
-  if (file.empty()) return;
-  std::ofstream out(file, std::ios::binary);
-  out << junit_text(report);
-  out.close();
-  if (!out) throw Error(ErrorCode::io, "cannot write the JUnit report", file, "check the folder of --junit");
-}
 
 Json list_json(const std::vector<ConformanceTest>& tests) {
   Json json{{"tests", Json::array()}};
@@ -41,7 +32,7 @@ int check_plugin(const CommandLine& line, const Face& face, Output& output) {
     }
     const CheckReport report = run_check(line, face, output);
     write_json(line.json, check_json(report));
-    write_junit(line.check.junit, report);
+    write_report(line.check.junit, junit_text(report), kJunit);
     output.print(check_text(report, output.style()));
     return report.count(CheckedTest::Verdict::failed) > 0 ? 1 : 0;
   } catch (const Error& error) {

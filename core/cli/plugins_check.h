@@ -1,7 +1,7 @@
 #pragma once
 
-// `plugins check FILE`: runs the conformance tests, which are compiled into reshard-probe, each in a child process, and shows what
-// became of them.
+// `plugins check FILE`: runs the conformance tests, which are compiled into reshard-probe, each in a child process, and
+// shows what became of them.
 
 #include <cstdint>
 #include <string>
@@ -37,8 +37,8 @@ struct CheckReport {
   int count(CheckedTest::Verdict verdict) const;
 };
 
-// The exit code: 0 passed, 1 failed, 3 could not run, which is said on stderr. Throws Error(config) for what the user can
-// mend: a wrong check.toml, no such test.
+// The exit code: 0 passed, 1 failed, 3 could not run, which is said on stderr. Throws Error(config) for what the user
+// can mend: a wrong check.toml, no such test.
 int check_plugin(const CommandLine& line, const Face& face, Output& output);
 
 // Runs what `line` asks for. Throws Error(plugin) where that cannot be begun: no such file, no probe.

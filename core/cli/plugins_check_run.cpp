@@ -65,18 +65,19 @@ std::vector<Exception> read_exceptions(const std::string& file) {
   for (const config::Entry& entry : config::parse_document(text, file).entries) {
     const auto* tables = std::get_if<std::vector<config::Block>>(&entry.content);
     if (entry.key != "skip" || tables == nullptr)
-      throw Error(ErrorCode::config, fmt::format("{} has no {}", fs::path(file).filename().string(), entry.key), entry.where,
-                  "it has [[skip]] tables, each with test and reason");
+      throw Error(ErrorCode::config, fmt::format("{} has no {}", fs::path(file).filename().string(), entry.key),
+                  entry.where, "it has [[skip]] tables, each with test and reason");
     for (const config::Block& table : *tables) {
       Exception one{"", "", table.where};
       for (const config::Entry& field : table.entries) {
         if (field.key != "test" && field.key != "reason")
-          throw Error(ErrorCode::config, fmt::format("[[skip]] has no {}", field.key), field.where, "it has test and reason");
+          throw Error(ErrorCode::config, fmt::format("[[skip]] has no {}", field.key), field.where,
+                      "it has test and reason");
         (field.key == "test" ? one.test : one.reason) = text_of(field);
       }
       if (one.test.empty() || one.reason.empty())
-        throw Error(ErrorCode::config, fmt::format("[[skip]] has no {}", one.test.empty() ? "test" : "reason"), table.where,
-                    "name the test, or a glob, and say why it does not apply");
+        throw Error(ErrorCode::config, fmt::format("[[skip]] has no {}", one.test.empty() ? "test" : "reason"),
+                    table.where, "name the test, or a glob, and say why it does not apply");
       all.push_back(std::move(one));
     }
   }
@@ -89,7 +90,10 @@ int rank(const std::string& level) {
 
 // The path as a shell takes it.
 std::string quoted(const std::string& path) {
-  const auto plain = [](unsigned char c) { return std::isalnum(c) != 0 || c >= 0x80 || std::string_view("_./-+,=@:").find(static_cast<char>(c)) != std::string_view::npos; };
+  const auto plain = [](unsigned char c) {
+    return std::isalnum(c) != 0 || c >= 0x80 ||
+           std::string_view("_./-+,=@:").find(static_cast<char>(c)) != std::string_view::npos;
+  };
   if (std::all_of(path.begin(), path.end(), plain)) return path;
   std::string text = "'";
   for (const char c : path) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
@@ -125,8 +129,12 @@ void judge(const plugin::ProbeResult& result, const plugin::ProbeLimits& limits,
 class Checking {
  public:
   Checking(const CommandLine& line, const Face& face, const Output& output)
-      : line_(line), face_(face), live_(output.text_file(), output.terminal()), bytes_(read_file(line.name)),
-        path_(fs::canonical(line.name)), sealed_(path_.filename().string(), bytes_),
+      : line_(line),
+        face_(face),
+        live_(output.text_file(), output.terminal()),
+        bytes_(read_file(line.name)),
+        path_(fs::canonical(line.name)),
+        sealed_(path_.filename().string(), bytes_),
         exceptions_(read_exceptions((path_.parent_path() / "check.toml").string())) {
     limits_.time = std::chrono::seconds(line.check.timeout);
   }
@@ -212,8 +220,8 @@ class Checking {
   }
 
   void one(CheckedTest& test) {
-    judge(plugin::run_probe(sealed_, {"check", path_.string(), test.id, std::to_string(line_.check.seed)}, limits_), limits_,
-          test);
+    judge(plugin::run_probe(sealed_, {"check", path_.string(), test.id, std::to_string(line_.check.seed)}, limits_),
+          limits_, test);
   }
 
   void all(const std::vector<CheckedTest*>& tests) {
@@ -234,7 +242,8 @@ class Checking {
       }
     };
     std::vector<std::thread> workers;
-    const int jobs = line_.check.jobs > 0 ? line_.check.jobs : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+    const int jobs =
+        line_.check.jobs > 0 ? line_.check.jobs : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
     for (int i = 1; i < jobs && i < static_cast<int>(tests.size()); ++i) workers.emplace_back(work);
     work();
     for (std::thread& worker : workers) worker.join();

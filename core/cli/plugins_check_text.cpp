@@ -44,12 +44,20 @@ std::string table_text(const CheckReport& report, const Style& style) {
   return text;
 }
 
+std::string skipped_text(const CheckReport& report, const Style& style) {
+  base::TextTable table({"skipped", "because"});
+  for (const CheckedTest& test : report.tests)
+    if (test.verdict == Verdict::skipped) table.add({test.id, test.text});
+  return report.count(Verdict::skipped) == 0 ? "" : "\n" + style.table(table);
+}
+
 std::string numbers_text(const CheckReport& report) {
   std::string text;
   for (const Verdict verdict : {Verdict::passed, Verdict::failed, Verdict::warned, Verdict::skipped})
     if (const int count = report.count(verdict); count > 0)
       text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, name(verdict));
-  return fmt::format("{} tests: {}\n", report.tests.size(), text);
+  const std::size_t all = report.tests.size();
+  return fmt::format("{} {}: {}\n", all, all == 1 ? "test" : "tests", text);
 }
 
 // Text of an XML document; characters that it cannot hold become '·', as safe_text has them.
@@ -81,17 +89,19 @@ std::string check_text(const CheckReport& report, const Style& style) {
                                  report.version.empty() ? "" : " ", report.version, report.level, report.seed);
   text += table_text(report, style);
   for (const CheckedTest& test : report.tests) {
-    if (test.verdict == Verdict::passed) continue;
-    text += fmt::format("\n{} {}: {}\n{}", marked(test.verdict, style), test.id, test.sentence, indented(test.text, "  "));
-    if (test.verdict == Verdict::failed || test.verdict == Verdict::warned)
-      text += fmt::format("  again: {}\n", test.command);
+    if (test.verdict == Verdict::passed || test.verdict == Verdict::skipped) continue;
+    text +=
+        fmt::format("\n{} {}: {}\n{}", marked(test.verdict, style), test.id, test.sentence, indented(test.text, "  "));
+    text += fmt::format("  again: {}\n", test.command);
   }
+  text += skipped_text(report, style);
   return text + "\n" + numbers_text(report);
 }
 
 Json check_json(const CheckReport& report) {
-  Json json{{"file", report.file},   {"strategy", report.strategy}, {"version", report.version}, {"sha256", report.sha256},
-            {"level", report.level}, {"seed", report.seed},         {"tests", Json::array()}};
+  Json json{{"file", report.file},     {"strategy", report.strategy}, {"version", report.version},
+            {"sha256", report.sha256}, {"level", report.level},       {"seed", report.seed},
+            {"tests", Json::array()}};
   for (const CheckedTest& test : report.tests) {
     Json one{{"id", test.id}, {"verdict", name(test.verdict)}, {"rule", test.sentence}, {"seconds", test.seconds}};
     if (!test.text.empty()) one["text"] = test.text;
@@ -106,17 +116,21 @@ Json check_json(const CheckReport& report) {
 std::string junit_text(const CheckReport& report) {
   double seconds = 0;
   for (const CheckedTest& test : report.tests) seconds += test.seconds;
-  const std::string numbers = fmt::format("tests=\"{}\" failures=\"{}\" skipped=\"{}\" time=\"{:.3f}\"", report.tests.size(),
-                                          report.count(Verdict::failed), report.count(Verdict::skipped), seconds);
-  std::string text = fmt::format("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites {}>\n  <testsuite name=\"{}\" {}>\n",
-                                 numbers, xml(report.strategy), numbers);
+  const std::string numbers =
+      fmt::format("tests=\"{}\" failures=\"{}\" skipped=\"{}\" time=\"{:.3f}\"", report.tests.size(),
+                  report.count(Verdict::failed), report.count(Verdict::skipped), seconds);
+  std::string text =
+      fmt::format("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites {}>\n  <testsuite name=\"{}\" {}>\n",
+                  numbers, xml(report.strategy), numbers);
   for (const CheckedTest& test : report.tests) {
     const std::size_t dot = test.id.find('.');
-    text += fmt::format("    <testcase classname=\"{}.{}\" name=\"{}\" time=\"{:.3f}\">", xml(report.strategy),
-                        xml(test.id.substr(0, dot)), xml(test.id.substr(std::min(dot + 1, test.id.size()))), test.seconds);
+    text +=
+        fmt::format("    <testcase classname=\"{}.{}\" name=\"{}\" time=\"{:.3f}\">", xml(report.strategy),
+                    xml(test.id.substr(0, dot)), xml(test.id.substr(std::min(dot + 1, test.id.size()))), test.seconds);
     const std::string said = xml(test.text);
     if (test.verdict == Verdict::failed)
-      text += fmt::format("<failure message=\"{}\">{}</failure>", said, xml(test.sentence + "\nagain: " + test.command));
+      text +=
+          fmt::format("<failure message=\"{}\">{}</failure>", said, xml(test.sentence + "\nagain: " + test.command));
     if (test.verdict == Verdict::skipped) text += fmt::format("<skipped message=\"{}\"/>", said);
     if (test.verdict == Verdict::warned) text += fmt::format("<system-out>{}</system-out>", said);
     text += "</testcase>\n";

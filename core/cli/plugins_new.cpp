@@ -103,8 +103,8 @@ void new_plugin(const CommandLine& line, const Face& face, Output& output) {
   }
   output.print(
       fmt::format("made\n{1}\nnext\n  cmake -S {0} -B build\n  cmake --build build\n"
-                  "  reshard-gpt train --strategy build/{0}.so\n",
-                  name, made));
+                  "  {2} plugins check build/{0}.so\n  reshard-gpt train --strategy build/{0}.so\n",
+                  name, made, face.typed));
 }
 
 }  // namespace reshard::cli

@@ -6,8 +6,8 @@
 
 #include <fmt/format.h>
 
-#include "cli/json_file.h"
 #include "cli/plugins.h"
+#include "cli/report_file.h"
 #include "config/override.h"
 #include "plugin/catalog.h"
 #include "plugin/file.h"

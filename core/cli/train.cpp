@@ -6,10 +6,10 @@
 
 #include "cli/hints.h"
 #include "cli/interrupt.h"
-#include "cli/json_file.h"
 #include "cli/manifest.h"
 #include "cli/progress.h"
 #include "cli/rank_run.h"
+#include "cli/report_file.h"
 #include "cli/run_record.h"
 #include "cli/switches.h"
 #include "cli/train_text.h"

@@ -71,9 +71,8 @@ class Recorder {
     raw_.head.context = this;
     raw_.head.set_unit = [](void* self, uint32_t unit, const reshard_decision* decision, reshard_text reason,
                             reshard_error* error) {
-      return of(self).pass(error, [&](const reshard_plan& to) {
-        return to.set_unit(to.context, unit, decision, reason, error);
-      });
+      return of(self).pass(
+          error, [&](const reshard_plan& to) { return to.set_unit(to.context, unit, decision, reason, error); });
     };
     raw_.head.set_shard_over = [](void* self, uint32_t ranks, reshard_text reason, reshard_error* error) {
       return of(self).pass(error,

@@ -71,7 +71,8 @@ void trusted(const Trial& trial) {
 template <class T>
 T at(const std::string& bytes, uint64_t offset) {
   T value{};
-  if (offset <= bytes.size() && sizeof value <= bytes.size() - offset) std::memcpy(&value, bytes.data() + offset, sizeof value);
+  if (offset <= bytes.size() && sizeof value <= bytes.size() - offset)
+    std::memcpy(&value, bytes.data() + offset, sizeof value);
   return value;
 }
 
@@ -113,8 +114,9 @@ void exports(const Trial& trial) {
   for (const Symbol& symbol : exported(trial.bytes))
     if (symbol.name != "reshard_plugin_v1" && ++count <= 5) names += (names.empty() ? "" : ", ") + symbol.name;
   if (count > 0)
-    warn(fmt::format("it exports {} symbols beside its entry, which could meet another library's of the same name: {}{}",
-                     count, names, count > 5 ? ", …" : ""));
+    warn(
+        fmt::format("it exports {} symbols beside its entry, which could meet another library's of the same name: {}{}",
+                    count, names, count > 5 ? ", …" : ""));
 }
 
 void unique(const Trial& trial) {

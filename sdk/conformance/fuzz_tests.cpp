@@ -16,9 +16,10 @@ std::string problem_text(int number, const Problem& problem, const Subject& subj
   std::string bytes, options;
   for (const ProblemUnit& unit : problem.units) bytes += fmt::format("{}{}", bytes.empty() ? "" : " ", unit.bytes);
   for (std::size_t i = 0; i < settings.size(); ++i)
-    if (settings[i].given) options += fmt::format(", {} = {}", subject.options()[i].name, plugin::toml_text(settings[i]));
-  return fmt::format("in random problem {} ({} ranks, {} per node, budget {}, units of {} bytes{})", number, problem.ranks,
-                     problem.ranks_per_node, problem.budget_bytes, bytes, options);
+    if (settings[i].given)
+      options += fmt::format(", {} = {}", subject.options()[i].name, plugin::toml_text(settings[i]));
+  return fmt::format("in random problem {} ({} ranks, {} per node, budget {}, units of {} bytes{})", number,
+                     problem.ranks, problem.ranks_per_node, problem.budget_bytes, bytes, options);
 }
 
 void problems(const Trial& trial) {
@@ -44,7 +45,8 @@ void options(const Trial& trial) {
     if (instance == nullptr) continue;
     const Result result = subject.decide(instance, problem);
     check_legal(subject, problem, result, what);
-    if (const std::string again = answers_text(problem, subject.decide(instance, problem)), once = answers_text(problem, result);
+    if (const std::string again = answers_text(problem, subject.decide(instance, problem)),
+        once = answers_text(problem, result);
         once != again)
       fail(fmt::format("{}: asked twice it answers {}", what, difference(once, again)));
     subject.destroy(instance);
@@ -65,15 +67,17 @@ void refusals(const Trial& trial) {
     manner.null_error = random() % 3 == 0;
     const Result result = instance.decide(problem, manner);
     if (result.status != RESHARD_BAD_ANSWER)
-      fail(fmt::format("{}: call {} of the plan was refused, and decide returned {}", problem_text(i, problem, subject, {}),
-                       manner.refuse_at, status_text(result.status)));
+      fail(fmt::format("{}: call {} of the plan was refused, and decide returned {}",
+                       problem_text(i, problem, subject, {}), manner.refuse_at, status_text(result.status)));
   }
 }
 
 constexpr Test kTests[] = {
     {"fuzz.problems", "answers are legal for random problems", Level::strict, Gate::no, problems},
-    {"fuzz.options", "answers are legal and repeat for random problems under random options", Level::strict, Gate::no, options},
-    {"fuzz.refusals", "decide passes on the refusal of a random answer to a random problem", Level::strict, Gate::no, refusals},
+    {"fuzz.options", "answers are legal and repeat for random problems under random options", Level::strict, Gate::no,
+     options},
+    {"fuzz.refusals", "decide passes on the refusal of a random answer to a random problem", Level::strict, Gate::no,
+     refusals},
 };
 
 }  // namespace

@@ -109,7 +109,8 @@ void order_of_destroy(const Trial& trial) {
     for (const auto& instance : all) {
       if (!instance) continue;
       const std::string left = answers_text(problem, instance->decide(problem));
-      if (left != usual) fail(fmt::format("before and after another instance's end it answers {}", difference(usual, left)));
+      if (left != usual)
+        fail(fmt::format("before and after another instance's end it answers {}", difference(usual, left)));
     }
   }
 }

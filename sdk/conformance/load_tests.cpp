@@ -5,14 +5,17 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -55,25 +58,42 @@ void threads(const Trial& trial) {
   check_unchanged(trial, "the number of threads", [] { return std::to_string(Held::now().threads); });
 }
 
+void children(const Trial& trial) {
+  live(trial);
+  // This process has started none itself.
+  if (waitpid(-1, nullptr, WNOHANG) != -1 || errno != ECHILD) fail("it has started a process");
+}
+
+// What is in the one list and not in the other: "4 (/dev/null), 5 (/tmp/x)".
+std::string missing(const std::set<std::string>& from, const std::set<std::string>& in) {
+  std::string text;
+  for (const std::string& one : in)
+    if (!from.contains(one)) text += (text.empty() ? "" : ", ") + one;
+  return text;
+}
+
 // Open descriptors and what they stand for, but the host's own copy of the plugin.
-std::string descriptors_text(const std::string& own) {
-  std::map<int, std::string> all;
+std::set<std::string> open_descriptors(const std::string& own) {
+  std::set<std::string> all;
   DIR* const folder = opendir("/proc/self/fd");
   while (const dirent* entry = readdir(folder)) {
     const int number = std::atoi(entry->d_name);
     std::error_code error;
     const std::string target = std::filesystem::read_symlink(fmt::format("/proc/self/fd/{}", number), error).string();
-    if (!error && number != dirfd(folder) && target.find(own) == std::string::npos) all[number] = target;
+    if (!error && number != dirfd(folder) && target.find(own) == std::string::npos)
+      all.insert(fmt::format("{} ({})", number, target));
   }
   closedir(folder);
-  std::string text;
-  for (const auto& [number, target] : all) text += fmt::format("{}{} ({})", text.empty() ? "" : ", ", number, target);
-  return text;
+  return all;
 }
 
 void descriptors(const Trial& trial) {
   const std::string own = "/memfd:" + std::filesystem::path(trial.path).filename().string();
-  check_unchanged(trial, "the list of open descriptors", [&] { return descriptors_text(own); });
+  const std::set<std::string> before = open_descriptors(own);
+  live(trial);
+  const std::set<std::string> after = open_descriptors(own);
+  if (const std::string left = missing(before, after); !left.empty()) fail("it leaves open " + left);
+  if (const std::string closed = missing(after, before); !closed.empty()) fail("it has closed " + closed);
 }
 
 void handlers(const Trial& trial) {
@@ -95,12 +115,18 @@ void handlers(const Trial& trial) {
     if (sigismember(&mask, signal) == 1) fail(fmt::format("it blocks {}", strsignal(signal)));
 }
 
+std::set<std::string> variables() {
+  std::set<std::string> all;
+  for (char** one = environ; one != nullptr && *one != nullptr; ++one) all.insert(*one);
+  return all;
+}
+
 void environment(const Trial& trial) {
-  check_unchanged(trial, "the environment", [] {
-    std::string text;
-    for (char** one = environ; one != nullptr && *one != nullptr; ++one) text += std::string(one == environ ? "" : " ") + *one;
-    return text;
-  });
+  const std::set<std::string> before = variables();
+  live(trial);
+  const std::set<std::string> after = variables();
+  if (const std::string set = missing(before, after); !set.empty()) fail("it has set " + set);
+  if (const std::string gone = missing(after, before); !gone.empty()) fail("it has removed " + gone);
 }
 
 void folder(const Trial& trial) {
@@ -128,7 +154,8 @@ void floating_point(const Trial& trial) {
   std::string said;
   const auto log = [&](plugin::LogLevel, std::string_view, std::string_view line) { said = line; };
   plugin::Library::open(plugin::inspect_bytes(trial.path, trial.bytes), false, log);
-  if (said.find("changed how this thread computes") != std::string::npos) fail(said.substr(said.find("changed how")));
+  if (said.find("changed how this thread computes") != std::string::npos)
+    fail("it " + said.substr(said.find("changed how")));
   auto subject = std::make_unique<Subject>(trial);
   check("init");
   {
@@ -159,6 +186,7 @@ constexpr Test kTests[] = {
     {"load.soon", "loading and init take less than 100 ms", Level::quick, Gate::no, soon},
     {"load.no_output", "nothing is printed", Level::quick, Gate::no, no_output},
     {"load.no_threads", "no thread is left running", Level::quick, Gate::no, threads},
+    {"load.no_children", "no process is started", Level::quick, Gate::no, children},
     {"load.no_descriptors", "no descriptor is left open, and none closed", Level::quick, Gate::no, descriptors},
     {"load.no_handlers", "signals and std::terminate end where they did", Level::quick, Gate::no, handlers},
     {"load.no_environment", "the environment stays as it was", Level::full, Gate::no, environment},

@@ -23,7 +23,8 @@ void usual(const Trial& trial) {
 }
 
 void one_rank(const Trial& trial) {
-  check_problems(trial, {{"for one unit on one rank", toy(1, 1, {4096})}, {"for three units on one rank", toy(1, 1, {0, 64, 4096})}});
+  check_problems(trial, {{"for one unit on one rank", toy(1, 1, {4096})},
+                         {"for three units on one rank", toy(1, 1, {0, 64, 4096})}});
 }
 
 void root_alone(const Trial& trial) {
@@ -35,7 +36,8 @@ void root_alone(const Trial& trial) {
 void primes(const Trial& trial) {
   std::vector<std::pair<std::string, Problem>> problems;
   for (const int ranks : {2, 3, 7, 13, 97})
-    problems.emplace_back(fmt::format("on {} ranks, all on one node", ranks), toy(ranks, ranks, {1000003, 7919, 104729, 3})),
+    problems.emplace_back(fmt::format("on {} ranks, all on one node", ranks),
+                          toy(ranks, ranks, {1000003, 7919, 104729, 3})),
         problems.emplace_back(fmt::format("on {} nodes of one rank", ranks), toy(ranks, 1, {1000003, 7919, 104729, 3}));
   check_problems(trial, problems);
 }
@@ -111,7 +113,8 @@ void check_passed_on(const Trial& trial, int32_t refusal) {
     manner.refuse_at = k;
     const Result result = instance.decide(problem, manner);
     if (result.status != refusal)
-      fail(fmt::format("call {} of the plan returned {}, and decide {}", k, status_text(refusal), status_text(result.status)));
+      fail(fmt::format("call {} of the plan returned {}, and decide {}", k, status_text(refusal),
+                       status_text(result.status)));
   }
   const std::string after = answers_text(problem, instance.decide(problem));
   if (after != before) fail(fmt::format("before and after refusals it answers {}", difference(before, after)));
@@ -132,15 +135,17 @@ constexpr Test kTests[] = {
      root_alone},
     {"plan.primes", "answers are legal for prime numbers of ranks and bytes", Level::quick, Gate::no, primes},
     {"plan.huge_unit", "answers are legal for units of 2^40 bytes", Level::full, Gate::no, huge_unit},
-    {"plan.many_units", "answers are legal for 10,000 units, and given within a second", Level::full, Gate::no, many_units},
+    {"plan.many_units", "answers are legal for 10,000 units, and given within a second", Level::full, Gate::no,
+     many_units},
     {"plan.budgets", "answers are legal without a budget, with a tiny and with a generous one", Level::quick, Gate::no,
      budgets},
-    {"plan.budget_kept", "who asks for the predicted peak keeps the budget, or refuses the problem", Level::full, Gate::no,
-     budget_kept},
+    {"plan.budget_kept", "who asks for the predicted peak keeps the budget, or refuses the problem", Level::full,
+     Gate::no, budget_kept},
     {"plan.peak_unknown", "a peak that the host cannot predict is no failure of the plugin", Level::full, Gate::no,
      peak_unknown},
     {"plan.refusal", "decide passes on the refusal of each of its answers", Level::quick, Gate::no, refusal},
-    {"plan.host_failure", "decide passes on a failure of the host at each of its calls", Level::full, Gate::no, host_failure},
+    {"plan.host_failure", "decide passes on a failure of the host at each of its calls", Level::full, Gate::no,
+     host_failure},
 };
 
 }  // namespace

@@ -27,8 +27,9 @@ std::string probe(const std::string& bytes, const std::vector<std::string>& argu
 int main(int argc, char** argv) {
   const int status = reshard::plugin::run_in_sandbox(argc, argv, probe);
   if (status == 2)
-    std::fputs("reshard-probe: loads a strategy in a process of its own, for other programs of Reshard; see `reshard plugins "
-               "--help`\n",
-               stderr);
+    std::fputs(
+        "reshard-probe: loads a strategy in a process of its own, for other programs of Reshard; see `reshard plugins "
+        "--help`\n",
+        stderr);
   return status;
 }

@@ -12,6 +12,11 @@
 namespace reshard::conformance {
 namespace {
 
+// ": the text of an error", or that there is none.
+std::string said(const std::string& text) {
+  return text.empty() ? ", without a text" : ": " + text;
+}
+
 constexpr unsigned char kGarbage = 0xA5;
 
 int32_t log_nothing(void*, uint32_t) {
@@ -26,7 +31,8 @@ const void* no_extension(void*, reshard_text) {
 class LooseSettings {
  public:
   explicit LooseSettings(const plugin::SettingArray& array) : settings_(array.data(), array.data() + array.size()) {
-    for (const reshard_setting& setting : settings_) texts_.push_back(copy(setting.name)), texts_.push_back(copy(setting.value.text));
+    for (const reshard_setting& setting : settings_)
+      texts_.push_back(copy(setting.name)), texts_.push_back(copy(setting.value.text));
     for (std::size_t i = 0; i < settings_.size(); ++i)
       settings_[i].name.data = texts_[2 * i].data(), settings_[i].value.text.data = texts_[2 * i + 1].data();
   }
@@ -64,7 +70,8 @@ ErrorBuffer::ErrorBuffer(const Manner& manner) : raw_{}, size_(manner.error_size
 void ErrorBuffer::check(const char* function) const {
   const auto* bytes = reinterpret_cast<const unsigned char*>(&raw_);
   for (std::size_t i = size_; i < sizeof raw_; ++i)
-    if (bytes[i] != kGarbage) fail(fmt::format("{} wrote into byte {} of an error buffer of {} bytes", function, i, size_));
+    if (bytes[i] != kGarbage)
+      fail(fmt::format("{} wrote into byte {} of an error buffer of {} bytes", function, i, size_));
   if (size_ < sizeof(reshard_error) || null_) return;
   if (raw_.head.text_size > sizeof raw_.head.text || raw_.head.key_size > sizeof raw_.head.key)
     fail(fmt::format("{} says that its error has {} bytes of text and {} of key; {} and {} are the most", function,
@@ -101,7 +108,7 @@ void Subject::init() {
     ErrorBuffer error(manner_);
     const int32_t status = entry().init(host_.raw(), error.raw());
     error.check("init");
-    if (status != RESHARD_OK) fail(fmt::format("init returned {}: {}", status_text(status), error.text()));
+    if (status != RESHARD_OK) fail(fmt::format("init returned {}{}", status_text(status), said(error.text())));
   }
   inited_ = true;
 }
@@ -134,7 +141,7 @@ Result Subject::create(const Settings& settings, void** instance, const Manner& 
 
 Instance::Instance(const Subject& subject, const Settings& settings, const Manner& manner) : subject_(subject) {
   const Result made = subject.create(settings, &raw_, manner);
-  if (made.status != RESHARD_OK) fail(fmt::format("create returned {}: {}", status_text(made.status), made.text));
+  if (made.status != RESHARD_OK) fail(fmt::format("create returned {}{}", status_text(made.status), said(made.text)));
 }
 
 void Instance::end() {
@@ -157,19 +164,21 @@ plugin::OptionSetting some_value(const plugin::OptionSpec& option) {
 void check_refusal(const Subject& subject, const Result& result, const std::string& function, const std::string& what) {
   if (result.status == RESHARD_OK) return;
   if (result.status != RESHARD_BAD_OPTION && result.status != RESHARD_BAD_PROBLEM)
-    fail(fmt::format("{} returned {} {}: {}", function, status_text(result.status), what, result.text));
-  if (result.text.empty()) fail(fmt::format("{} returned {} {}, without a text", function, status_text(result.status), what));
+    fail(fmt::format("{} returned {} {}{}", function, status_text(result.status), what, said(result.text)));
+  if (result.text.empty())
+    fail(fmt::format("{} returned {} {}, without a text", function, status_text(result.status), what));
   if (!is_utf8(result.text)) fail(fmt::format("{} explains a failure {} in bytes that are no UTF-8", function, what));
   if (result.status != RESHARD_BAD_OPTION) return;
   const std::string key = result.key.substr(0, result.key.find('['));
   for (const plugin::OptionSpec& option : subject.options())
     if (option.name == key) return;
-  fail(fmt::format("{} returned RESHARD_BAD_OPTION {} and names the option \"{}\", which it does not have", function, what,
-                   result.key));
+  fail(fmt::format("{} returned RESHARD_BAD_OPTION {} and names the option \"{}\", which it does not have", function,
+                   what, result.key));
 }
 
 std::string answers_text(const Problem& problem, const Result& result) {
-  if (result.status != RESHARD_OK) return fmt::format("{}: {} {}\n", status_text(result.status), result.key, result.text);
+  if (result.status != RESHARD_OK)
+    return fmt::format("{}: {} {}\n", status_text(result.status), result.key, result.text);
   const auto number = [](const std::optional<int>& value) { return value ? std::to_string(*value) : std::string("-"); };
   std::string text;
   for (std::size_t i = 0; i < result.answers.units.size(); ++i) {
@@ -188,7 +197,8 @@ std::string answers_text(const Problem& problem, const Result& result) {
 std::string difference(const std::string& one, const std::string& other) {
   std::size_t a = 0, b = 0;
   while (a < one.size() && b < other.size()) {
-    const std::size_t end_a = std::min(one.find('\n', a), one.size()), end_b = std::min(other.find('\n', b), other.size());
+    const std::size_t end_a = std::min(one.find('\n', a), one.size()),
+                      end_b = std::min(other.find('\n', b), other.size());
     const std::string line_a = one.substr(a, end_a - a), line_b = other.substr(b, end_b - b);
     if (line_a != line_b) return line_a + " and " + line_b;
     a = end_a + 1, b = end_b + 1;
@@ -197,9 +207,9 @@ std::string difference(const std::string& one, const std::string& other) {
 }
 
 std::string status_text(int32_t status) {
-  static constexpr const char* names[] = {"RESHARD_OK",         "RESHARD_FAILED",      "RESHARD_BAD_OPTION",
-                                          "RESHARD_BAD_PROBLEM", "RESHARD_BAD_ANSWER",  "RESHARD_HOST_FAILED",
-                                          "RESHARD_OUT_OF_MEMORY", "RESHARD_INTERNAL"};
+  static constexpr const char* names[] = {
+      "RESHARD_OK",         "RESHARD_FAILED",      "RESHARD_BAD_OPTION",    "RESHARD_BAD_PROBLEM",
+      "RESHARD_BAD_ANSWER", "RESHARD_HOST_FAILED", "RESHARD_OUT_OF_MEMORY", "RESHARD_INTERNAL"};
   if (status < 0 || status > RESHARD_INTERNAL) return fmt::format("the unknown status {}", status);
   return names[status];
 }
@@ -207,8 +217,11 @@ std::string status_text(int32_t status) {
 bool is_utf8(std::string_view text) {
   for (std::size_t i = 0; i < text.size();) {
     const auto byte = static_cast<unsigned char>(text[i]);
-    const std::size_t size = byte < 0x80 ? 1 : byte >= 0xC2 && byte < 0xE0 ? 2 : byte >= 0xE0 && byte < 0xF0 ? 3
-                             : byte >= 0xF0 && byte < 0xF5 ? 4 : 0;
+    const std::size_t size = byte < 0x80                   ? 1
+                             : byte >= 0xC2 && byte < 0xE0 ? 2
+                             : byte >= 0xE0 && byte < 0xF0 ? 3
+                             : byte >= 0xF0 && byte < 0xF5 ? 4
+                                                           : 0;
     if (size == 0 || i + size > text.size()) return false;
     for (std::size_t k = 1; k < size; ++k)
       if ((static_cast<unsigned char>(text[i + k]) & 0xC0) != 0x80) return false;

@@ -37,7 +37,7 @@ struct Result {
   int32_t status = RESHARD_OK;
   std::string text, key;  // of a failure
   Answers answers;
-  int calls = 0;           // of the plan's functions
+  int calls = 0;  // of the plan's functions
   bool asked_peak = false;
 };
 
@@ -126,8 +126,8 @@ class Instance {
 // A value for an option that a user could have given: the default, where there is one.
 plugin::OptionSetting some_value(const plugin::OptionSpec& option);
 
-// Fails the test unless the failure is one that a strategy may have for what a user gave it: an option that it names, or a
-// problem, with a text. `what` is what was asked, as in "with ahead = 8".
+// Fails the test unless the failure is one that a strategy may have for what a user gave it: an option that it names,
+// or a problem, with a text. `what` is what was asked, as in "with ahead = 8".
 void check_refusal(const Subject& subject, const Result& result, const std::string& function, const std::string& what);
 
 // Everything that was answered, as text: equal texts, equal answers.

@@ -68,7 +68,8 @@ std::vector<plugin::OptionSetting> values(const plugin::OptionSpec& option, Vary
     for (std::size_t i = 0; i < option.choices.size(); ++i)
       all.push_back(item(type, static_cast<int64_t>(i), 0, option.choices[i]));
   } else if (vary == Vary::texts && type == RESHARD_STRING) {
-    for (const std::string& text : {std::string(), std::string(4096, 'x'), std::string("größer 大 😀"), std::string("*")})
+    for (const std::string& text :
+         {std::string(), std::string(4096, 'x'), std::string("größer 大 😀"), std::string("*")})
       all.push_back(item(type, 0, 0, text));
   }
   return all;
@@ -101,7 +102,8 @@ plugin::OptionSetting random_item(const plugin::OptionSpec& option, std::mt19937
       // Small values more often than large ones: a range up to 2^63 would never be drawn small.
       const auto span = static_cast<uint64_t>(option.integer_max) - static_cast<uint64_t>(option.integer_min);
       const uint64_t drawn = random() >> (random() % 64);
-      return item(type, option.integer_min + static_cast<int64_t>(span == UINT64_MAX ? drawn >> 1 : drawn % (span + 1)), 0, "");
+      return item(type, option.integer_min + static_cast<int64_t>(span == UINT64_MAX ? drawn >> 1 : drawn % (span + 1)),
+                  0, "");
     }
   }
 }
@@ -155,7 +157,8 @@ Problem random_problem(std::mt19937_64& random) {
   for (int k = 1; k <= ranks; ++k)
     if (ranks % k == 0) nodes.push_back(k);
   std::vector<int64_t> bytes(1 + random() % 24);
-  for (int64_t& size : bytes) size = random() % 5 == 0 ? 0 : static_cast<int64_t>((random() >> (24 + random() % 40)) / 256 * 256);
+  for (int64_t& size : bytes)
+    size = random() % 5 == 0 ? 0 : static_cast<int64_t>((random() >> (24 + random() % 40)) / 256 * 256);
   Problem problem = toy(ranks, nodes[random() % nodes.size()], bytes);
   problem.microbatches = static_cast<int>(1 + random() % 9);
   problem.seed = random();
@@ -223,8 +226,8 @@ void check_held(const Held& before, const Held& after, int times, const char* wh
   if (after.descriptors > before.descriptors)
     fail(fmt::format("{} {} times leaves {} descriptors more", what, times, after.descriptors - before.descriptors));
   if (after.bytes - before.bytes > int64_t{8} * times)  // the heap's least block is larger
-    fail(fmt::format("{} {} times leaves {} bytes more on the heap, {} each time", what, times, after.bytes - before.bytes,
-                     (after.bytes - before.bytes) / times));
+    fail(fmt::format("{} {} times leaves {} bytes more on the heap, {} each time", what, times,
+                     after.bytes - before.bytes, (after.bytes - before.bytes) / times));
 }
 
 }  // namespace reshard::conformance

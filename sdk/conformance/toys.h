@@ -12,8 +12,8 @@
 
 namespace reshard::conformance {
 
-// The root owns the first of `bytes`; the others are its children, h.0, h.1, … Every unit is wholly trainable, its peak is
-// predicted by a simple sum.
+// The root owns the first of `bytes`; the others are its children, h.0, h.1, … Every unit is wholly trainable, its peak
+// is predicted by a simple sum.
 Problem toy(int ranks, int ranks_per_node, const std::vector<int64_t>& bytes);
 
 // The one that most tests ask about: eight ranks on two nodes, a root and six units.

@@ -52,7 +52,8 @@ std::span<const Test> repeat_tests();
 std::span<const Test> fuzz_tests();
 std::vector<Test> all_tests();
 
-// The probe's answers: a line for each test (id, level, gate or test, sentence; tabs between them), and the verdict of one
+// The probe's answers: a line for each test (id, level, gate or test, sentence; tabs between them), and the verdict of
+// one
 // ("passed", "failed", "warned", "skipped" or "exit" on the first line, the text on those after it).
 std::string list_report();
 std::string trial_report(const std::string& id, const Trial& trial);

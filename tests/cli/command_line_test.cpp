@@ -235,7 +235,9 @@ TEST(CommandLine, HelpMentionsEveryOption) {
   expect({"compare"}, with({"--strategies A,B,…", "--blocks N", "--block-steps N"}));
   expect({"plugins", "list"}, {"--json FILE", "-h, --help"});
   expect({"plugins", "describe"}, {"--json FILE", "-h, --help"});
-  expect({"plugins"}, {"list", "describe", "paths", "why", "pin", "new"});
+  expect({"plugins", "check"}, {"--level quick|full|strict", "--only GLOB", "--skip GLOB", "--seed N", "--jobs N",
+                                "--timeout S", "--json FILE", "--junit FILE", "--list", "-h, --help"});
+  expect({"plugins"}, {"list", "describe", "check", "paths", "why", "pin", "new"});
   expect({"plugins", "new"}, {"--lang c++|c", "-h, --help"});
   expect({}, {"train", "explain", "compare", "plugins", "--version", "-h, --help"});
 }
@@ -250,7 +252,7 @@ commands
   train    train the model, and show what it cost
   explain  show the plan, who decided what, and what it will cost; nothing runs
   compare  let strategies take turns on one training state, or compare two runs
-  plugins  list strategies, describe one, say where they come from, begin a new one
+  plugins  list strategies, describe or check one, say where they come from, begin a new one
 
 options
   -h, --help  show this page

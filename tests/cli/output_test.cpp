@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "cli/interrupt.h"
-#include "cli/json_file.h"
+#include "cli/report_file.h"
 #include "reshard/error.h"
 #include "tests/cli/run_app.h"
 

@@ -1,5 +1,5 @@
 # `reshard plugins new` and the commands of the README that it writes, from the installed package and outside of this tree:
-# made, built, described, explained, trained with, tested. LANG: c++ or c.
+# made, built, checked at level strict, described, explained, trained with, tested. LANG: c++ or c.
 include(${CMAKE_CURRENT_LIST_DIR}/run.cmake)
 
 set(extension cpp)
@@ -39,10 +39,10 @@ set(ENV{CXXFLAGS} "-std=c++17 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -We
 set(ENV{CMAKE_PREFIX_PATH} ${PREFIX})
 set(ENV{PATH} ${PREFIX}/bin:$ENV{PATH})
 file(READ ${folder}/README.md readme)
-if(NOT readme MATCHES "```sh\n(reshard plugins new acme_mine[^\n]*)\n(cmake -S [^\n]+)\n(cmake --build [^\n]+)\n(reshard-gpt train [^\n]+)\n```")
-  message(FATAL_ERROR "the README has no block of four commands")
+if(NOT readme MATCHES "```sh\n(reshard plugins new acme_mine[^\n]*)\n(cmake -S [^\n]+)\n(cmake --build [^\n]+)\n(reshard plugins check [^\n]+)\n(reshard-gpt train [^\n]+)\n```")
+  message(FATAL_ERROR "the README has no block of five commands")
 endif()
-set(commands "${CMAKE_MATCH_1}" "${CMAKE_MATCH_2}" "${CMAKE_MATCH_3}" "${CMAKE_MATCH_4}")
+set(commands "${CMAKE_MATCH_1}" "${CMAKE_MATCH_2}" "${CMAKE_MATCH_3}" "${CMAKE_MATCH_4}" "${CMAKE_MATCH_5}")
 if(LANG STREQUAL "c++")
   file(READ ${SOURCE}/sdk/README.md sdk)
   string(REGEX REPLACE " +# --lang c for C11" "" sdk "${sdk}")
@@ -59,8 +59,11 @@ list(GET commands 1 line)
 run(COMMAND sh -c "${line}")
 list(GET commands 2 line)
 run(COMMAND sh -c "${line}")
-list(JOIN TINY " " tiny)
 list(GET commands 3 line)
+run(SHOWS "plan.usual passed" COMMAND sh -c "${line}")
+run(SHOWS "fuzz.options passed" COMMAND sh -c "${line} --level strict")
+list(JOIN TINY " " tiny)
+list(GET commands 4 line)
 run(SHOWS "strategy acme_mine 0.1.0" "2 steps in" COMMAND sh -c "${line} ${tiny}")
 expect_strategy(${file} acme_mine)
 
@@ -75,4 +78,4 @@ run(SHOWS "warning: keeps nothing: no unit is smaller than keep_below = 0"
 run(FAILS SHOWS "strategy.options.acme_mine.ahead is 9, outside 0 … 8" COMMAND ${explain} --set strategy.options.acme_mine.ahead=9)
 
 # Its own CI: .ci/run in a clean clone.
-run(IN ${folder} SHOWS "acme_mine.plan" "100% tests passed" COMMAND ${folder}/.ci/run)
+run(IN ${folder} SHOWS "acme_mine.quick" "acme_mine.full" "acme_mine.plan" "100% tests passed" COMMAND ${folder}/.ci/run)

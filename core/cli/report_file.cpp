@@ -1,4 +1,4 @@
-#include "cli/json_file.h"
+#include "cli/report_file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -23,9 +23,15 @@ namespace fs = std::filesystem;
 constexpr int kMostLinks = 40;  // from name to name, as the system has it
 constexpr int kMostNames = 100;
 
-[[noreturn]] void fail(ErrorCode code, int reason, const std::string& where, const std::string& remedy = "") {
-  throw Error(code, fmt::format("cannot write the JSON: {}", std::strerror(reason)), where, remedy);
-}
+// How a report that cannot be written is told.
+struct Failing {
+  ErrorCode code;
+  ReportKind kind;
+
+  [[noreturn]] void fail(int reason, const std::string& where, const std::string& remedy = "") const {
+    throw Error(code, fmt::format("cannot write the {}: {}", kind.name, std::strerror(reason)), where, remedy);
+  }
+};
 
 // What a name stands for. `replaced`: a regular file, or none yet; else it is written as it stands.
 struct Target {
@@ -34,13 +40,13 @@ struct Target {
   std::optional<mode_t> mode = {};  // of the file that is there
 };
 
-// Throws Error(`code`) where nothing can be written under that name.
-Target target_of(const std::string& name, ErrorCode code) {
+// Throws as `failing` says where nothing can be written under that name.
+Target target_of(const std::string& name, const Failing& failing) {
   Target target{name};
   struct stat status {};
   if (stat(name.c_str(), &status) == 0) {
-    if (S_ISDIR(status.st_mode)) fail(code, EISDIR, name, "name a file of --json");
-    if (access(name.c_str(), W_OK) != 0) fail(code, errno, name);
+    if (S_ISDIR(status.st_mode)) failing.fail(EISDIR, name, fmt::format("name a file of {}", failing.kind.option));
+    if (access(name.c_str(), W_OK) != 0) failing.fail(errno, name);
     target.replaced = S_ISREG(status.st_mode);
     target.mode = status.st_mode & 07777;
   }
@@ -53,19 +59,19 @@ Target target_of(const std::string& name, ErrorCode code) {
 // A file beside the target that takes its place, or is gone again.
 class NewFile {
  public:
-  NewFile(const Target& target, const std::string& shown, ErrorCode code) {
+  NewFile(const Target& target, const std::string& shown, const Failing& failing) {
     int descriptor = -1;
     for (int i = 0; i < kMostNames && descriptor < 0; ++i) {
-      path_ = target.file.parent_path() / fmt::format(".reshard-{}-{}.json", getpid(), i);
+      path_ = target.file.parent_path() / fmt::format(".reshard-{}-{}.tmp", getpid(), i);
       descriptor = open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
       if (descriptor < 0 && errno != EEXIST) break;
     }
-    if (descriptor < 0) fail(code, errno, shown, "check the folder of --json");
+    if (descriptor < 0) failing.fail(errno, shown, fmt::format("check the folder of {}", failing.kind.option));
     file_ = fdopen(descriptor, "wb");
     if (file_ == nullptr) {
       const int reason = errno;
       close(descriptor), unlink(path_.c_str());
-      fail(code, reason, shown);
+      failing.fail(reason, shown);
     }
     if (target.mode) fchmod(descriptor, *target.mode);  // another's rights are kept where the system allows it
   }
@@ -105,41 +111,46 @@ bool write_stream(std::FILE* out, const std::string& text) {
 
 }  // namespace
 
-void check_writable(const std::string& file, const std::vector<std::string>& inputs) {
+void check_writable(const std::string& file, const std::vector<std::string>& inputs, ReportKind kind) {
   if (file.empty() || file == "-") return;
   std::error_code error;
   for (const std::string& input : inputs)
     if (!input.empty() && fs::equivalent(file, input, error) && !error)
-      throw Error(ErrorCode::config, fmt::format("--json would replace {}, which this command reads", input), file,
-                  "name another file");
+      throw Error(ErrorCode::config, fmt::format("{} would replace {}, which this command reads", kind.option, input),
+                  file, "name another file");
   for (std::FILE* stream : {stdout, stderr})
     if (is_regular_file_of(stream, file))
       throw Error(ErrorCode::config,
-                  fmt::format("--json names the file that {} goes to", stream == stdout ? "stdout" : "stderr"), file,
-                  "name another file, or give --json - for the JSON alone");
-  const Target target = target_of(file, ErrorCode::config);
-  if (target.replaced) NewFile(target, file, ErrorCode::config);
+                  fmt::format("{} names the file that {} goes to", kind.option, stream == stdout ? "stdout" : "stderr"),
+                  file, fmt::format("name another file, or give {} - for the {} alone", kind.option, kind.name));
+  const Failing failing{ErrorCode::config, kind};
+  const Target target = target_of(file, failing);
+  if (target.replaced) NewFile(target, file, failing);
 }
 
-void write_json(const std::string& file, const Json& json) {
+void write_report(const std::string& file, const std::string& text, ReportKind kind) {
   if (file.empty()) return;
-  const std::string text = json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  const Failing failing{ErrorCode::io, kind};
   if (file == "-") {
-    if (!write_stream(stdout, text)) fail(ErrorCode::io, errno, "stdout");
+    if (!write_stream(stdout, text)) failing.fail(errno, "stdout");
     return;
   }
-  const Target target = target_of(file, ErrorCode::io);
+  const Target target = target_of(file, failing);
   if (target.replaced) {
-    NewFile written(target, file, ErrorCode::io);
-    if (!written.write(text) || !written.take_place_of(target.file)) fail(ErrorCode::io, errno, file);
+    NewFile written(target, file, failing);
+    if (!written.write(text) || !written.take_place_of(target.file)) failing.fail(errno, file);
     return;
   }
   std::FILE* out = std::fopen(file.c_str(), "wb");
-  if (out == nullptr) fail(ErrorCode::io, errno, file);
+  if (out == nullptr) failing.fail(errno, file);
   const bool written = write_stream(out, text);
   const int reason = errno;
   std::fclose(out);
-  if (!written) fail(ErrorCode::io, reason, file);
+  if (!written) failing.fail(reason, file);
+}
+
+void write_json(const std::string& file, const Json& json) {
+  if (!file.empty()) write_report(file, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n", kJson);
 }
 
 }  // namespace reshard::cli

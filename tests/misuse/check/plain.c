@@ -1,0 +1,3 @@
+/* Right in every respect. */
+#define NAME "plain"
+#include "../plugins/plain.h"
