@@ -150,6 +150,8 @@ class CommandLineParser {
     CLI::App* list =
         add(plugins, Command::plugins_list, "list", "every strategy that is found, and where; runs none of them");
     add_job(list);
+    list->add_flag("--all", line_.all,
+                   "shadowed files, too, and which rule names each, its SHA-256 and the hosts it needs");
     add_json(list);
     CLI::App* describe =
         add(plugins, Command::plugins_describe, "describe", "one strategy's summary, version and options");

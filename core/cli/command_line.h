@@ -57,6 +57,7 @@ struct CommandLine {
   std::string json;              // --json: a path, "-" = stdout, empty = none
   std::string name;              // plugins describe NAME, plugins check FILE, plugins new NAME
   std::string language = "c++";  // plugins new: "c++" or "c"
+  bool all = false;              // plugins list: shadowed files, too, and more of each
   CheckChoice check;
   std::string help;              // not empty: print this and do nothing else (--help, --version)
 };

@@ -78,7 +78,8 @@ std::vector<Example> examples(Command command, const Face& face) {
               {"compare a.json b.json", "two finished runs (train --json), unpaired"}};
     case Command::plugins:
     case Command::plugins_list:
-      return {{"plugins list", ""}, {"plugins list " + job, "with the folders that a job names"}};
+      return {{"plugins list", ""},
+              {"plugins list " + job + " --all", "with the folders that a job names, and what is shadowed there"}};
     case Command::plugins_describe:
       return {{"plugins describe " + names.one, ""},
               {"plugins describe ./acme_mine.so", "a file that no folder holds"}};

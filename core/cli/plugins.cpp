@@ -17,6 +17,8 @@
 namespace reshard::cli {
 namespace {
 
+constexpr std::size_t kShownHash = 16;  // characters of a SHA-256 in a table; the JSON has it whole
+
 Json listed_json(const std::vector<plugin::SearchFolder>& folders, const std::vector<plugin::Listed>& listed) {
   Json json{{"folders", Json::array()}, {"strategies", Json::array()}};
   for (const plugin::SearchFolder& folder : folders)
@@ -24,6 +26,7 @@ Json listed_json(const std::vector<plugin::SearchFolder>& folders, const std::ve
   for (const plugin::Listed& one : listed) {
     Json entry{{"name", one.name}, {"state", name(one.state)},  {"version", one.version},
                {"abi", one.abi},   {"file", one.file.string()}, {"rule", one.rule}};
+    if (!one.sha256.empty()) entry["required_abi"] = one.required_abi, entry["sha256"] = one.sha256;
     if (!one.reason.empty()) entry["reason"] = one.reason;
     json["strategies"].push_back(std::move(entry));
   }
@@ -90,18 +93,32 @@ Job::Plugins plugin_rules(const CommandLine& line) {
 }
 
 std::string list_text(const std::vector<plugin::SearchFolder>& folders, const std::vector<plugin::Listed>& listed,
-                      const Style& style) {
+                      bool all, const Style& style) {
   if (listed.empty()) return nothing_found(folders);
-  base::TextTable table({"strategy", "version", "ABI", "state", "file"});
+  std::vector<std::string> columns{"strategy", "version", "ABI", "state"};
+  if (all) columns.insert(columns.end(), {"runs on hosts from", "named by", "sha256"});
+  columns.push_back("file");
+  base::TextTable table(columns);
+  const auto shown = [](const std::string& text) { return text.empty() ? std::string("-") : text; };
   std::string reasons;
+  int shadowed = 0;
   for (const plugin::Listed& one : listed) {
-    table.add({one.name, one.version.empty() ? "-" : one.version, one.abi.empty() ? "-" : one.abi, name(one.state),
-               plugin::short_path(one.file.string())});
+    const std::string file = plugin::short_path(one.file.string());
+    if (one.state == plugin::Listed::State::shadowed && !all) {
+      ++shadowed;
+      continue;
+    }
+    std::vector<std::string> row{one.name, shown(one.version), shown(one.abi), name(one.state)};
+    if (all) row.insert(row.end(), {shown(one.required_abi), one.rule, shown(one.sha256.substr(0, kShownHash))});
+    row.push_back(file);
+    table.add(row);
     if (one.state == plugin::Listed::State::refused)
-      reasons += fmt::format("  {} is refused: {}\n", one.name, safe_text(one.reason));
-    if (one.state == plugin::Listed::State::shadowed)
-      reasons += fmt::format("  {} is shadowed {}\n", plugin::short_path(one.file.string()), one.reason);
+      reasons += fmt::format("  {} is refused: {}\n", file, safe_text(one.reason));
+    if (one.state == plugin::Listed::State::shadowed) reasons += fmt::format("  {} is shadowed {}\n", file, one.reason);
   }
+  if (shadowed > 0)
+    reasons += shadowed == 1 ? "  1 shadowed file is left out; --all shows it\n"
+                             : fmt::format("  {} shadowed files are left out; --all shows them\n", shadowed);
   return style.table(table) + (reasons.empty() ? "" : "\n" + reasons);
 }
 
@@ -133,7 +150,7 @@ void list_plugins(const CommandLine& line, const Face&, Output& output) {
   const auto folders = plugin::search_folders(rules);
   const auto listed = plugin::list(folders, rules);
   write_json(line.json, listed_json(folders, listed));
-  output.print(list_text(folders, listed, output.style()));
+  output.print(list_text(folders, listed, line.all, output.style()));
 }
 
 void describe_plugin(const CommandLine& line, const Face& face, Output& output) {

@@ -20,8 +20,9 @@ void describe_plugin(const CommandLine& line, const Face& face, Output& output);
 // other tables may be any program's. Throws Error(config).
 Job::Plugins plugin_rules(const CommandLine& line);
 
+// `all`: shadowed files, too, and each file's rule and SHA-256.
 std::string list_text(const std::vector<plugin::SearchFolder>& folders, const std::vector<plugin::Listed>& listed,
-                      const Style& style);
+                      bool all, const Style& style);
 std::string describe_text(const plugin::StrategyInfo& info, const Style& style);
 
 // Names of the strategies that a job without [plugins].path can use, in falling order. Never throws: no folder, no

@@ -182,6 +182,8 @@ std::vector<Listed> list(const std::vector<SearchFolder>& folders, const Job::Pl
         const FileInfo file = inspect(item.file, rules);
         item.version = file.version;
         item.abi = fmt::format("{}.{}", file.abi_major, file.abi_minor);
+        item.required_abi = fmt::format("{}.{}", file.abi_major, file.required_host_minor);
+        item.sha256 = file.sha256;
       } catch (const Error& error) {
         item.state = Listed::State::refused;
         item.reason = error.message();

@@ -45,6 +45,8 @@ struct Listed {
   std::string name;     // the file's stem
   std::string version;  // from the note; empty when refused
   std::string abi;      // that it was built with, "1.0"; empty when refused
+  std::string required_abi;  // of the host, at least; empty when refused
+  std::string sha256;        // of the file; empty when refused
   std::filesystem::path file;
   std::string rule;
   State state = State::usable;

@@ -233,7 +233,7 @@ TEST(CommandLine, HelpMentionsEveryOption) {
   expect({"train"}, with({"--strategy NAME"}));
   expect({"explain"}, with({"--strategy NAME", "--strategies A,B,…"}));
   expect({"compare"}, with({"--strategies A,B,…", "--blocks N", "--block-steps N"}));
-  expect({"plugins", "list"}, {"--json FILE", "-h, --help"});
+  expect({"plugins", "list"}, {"--all", "--json FILE", "-h, --help"});
   expect({"plugins", "describe"}, {"--json FILE", "-h, --help"});
   expect({"plugins", "check"}, {"--level quick|full|strict", "--only GLOB", "--skip GLOB", "--seed N", "--jobs N",
                                 "--timeout S", "--json FILE", "--junit FILE", "--list", "-h, --help"});

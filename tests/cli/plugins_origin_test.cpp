@@ -7,6 +7,7 @@
 
 #include <filesystem>
 
+#include "reshard/text.h"
 #include "tests/cli/run_app.h"
 
 namespace reshard::cli {
@@ -45,6 +46,17 @@ TEST_F(Origin, WhyTellsEveryStepAndWhatDecides) {
   EXPECT_EQ(steps[1].at("reason"), "by " + folder_.file("own/zero3.so"));
   EXPECT_EQ(steps[2].at("outcome"), "absent");
   EXPECT_TRUE(why.out.ends_with("\nzero3 is " + folder_.file("own/zero3.so") + "\n")) << why.out;
+
+  const AppRun list = run({"plugins", "list", file}), all = run({"plugins", "list", file, "--all"});
+  EXPECT_TRUE(list.out.ends_with("\n\n  1 shadowed file is left out; --all shows it\n")) << list.out;
+  EXPECT_TRUE(base::glob_match("strategy * version  ABI * state * runs on hosts from  named by * sha256 * file",
+                               all.out.substr(0, all.out.find('\n'))))
+      << all.out;
+  EXPECT_TRUE(all.out.ends_with("/plugins/zero3.so is shadowed by " + folder_.file("own/zero3.so") + "\n")) << all.out;
+  for (const json& one : json::parse(run({"plugins", "list", file, "--json", "-"}).out).at("strategies")) {
+    EXPECT_EQ(one.at("sha256").get<std::string>().size(), 64U);
+    EXPECT_EQ(one.at("required_abi"), "1.0");
+  }
 
   std::ofstream(folder_.file("own/zero3.so"), std::ios::trunc) << "no strategy";
   const AppRun refused = run({"plugins", "why", "zero3", file});
