@@ -1,6 +1,11 @@
-// Option `what`: what decide throws.
+// Option `what`: what decide throws. Built three times: as usual, with the strings of before C++11, and with a C++ runtime of
+// its own inside.
 
 #include <reshard/strategy.hpp>
+
+#ifndef NAME
+#define NAME "throws"
+#endif
 
 namespace {
 
@@ -28,4 +33,4 @@ struct Throws {
 
 }  // namespace
 
-RESHARD_STRATEGY(Throws, "throws", "1.0.0", "throws in decide")
+RESHARD_STRATEGY(Throws, NAME, "1.0.0", "throws in decide")
