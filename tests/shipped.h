@@ -6,8 +6,13 @@
 
 namespace reshard::tests {
 
-inline constexpr const char* kShipped[] = {"replicate",    "zero1",  "zero2",     "zero3",      "root_no_reshard",
-                                           "node_reshard", "hybrid", "keep_last", "byte_budget"};
+inline constexpr const char* kShipped[] = {"replicate",    "zero1",  "zero2",     "zero3",       "root_no_reshard",
+                                           "node_reshard", "hybrid", "keep_last", "byte_budget", "adaptive"};
+
+// Those that spend what [memory] budget says, and are an error without one.
+inline bool needs_budget(const std::string& name) {
+  return name == "byte_budget" || name == "adaptive";
+}
 
 inline std::string shipped(const std::string& name) {
   return std::string(RESHARD_BINARY_DIR) + "/plugins/" + name + ".so";

@@ -169,6 +169,7 @@ std::vector<PlannedArm> plan_arms(const Job& job, const Model& model, const std:
     one.planned = plan_named(arm.name, job, model, arm.choice, optimizer_states);
     for (std::size_t i = 0; i < planned.size() && one.same_as < 0; ++i) {
       if (planned[i].planned.plan.hash() != one.planned.plan.hash()) continue;
+      if (planned[i].planned.takes_feedback || one.planned.takes_feedback) continue;  // the same at first alone
       one.same_as = static_cast<int>(i);
       const auto mine = plan_without_user(job, model, arm.choice, optimizer_states);
       const auto theirs = plan_without_user(job, model, planned[i].arm.choice, optimizer_states);

@@ -93,6 +93,8 @@ class Turns {
   bool block(int arm, int block) {
     TrafficByOp before;
     std::vector<TurnStep> steps;
+    const std::size_t replans = training_.runtime().report().replans.size();
+    bool new_plan = false;  // by the last step: none was made under it
     for (int i = 0; i < run_.options.block_steps; ++i) {
       if (i == 1) {  // what the first step of a block still had to do is not the plan's own
         training_.runtime().reset_peak();
@@ -103,6 +105,7 @@ class Turns {
       steps.push_back(
           {arm, block, i > 0, step.loss, *std::max_element(seconds.begin(), seconds.end()), step.seconds_exposed});
       stopped_ = step.stop_requested;
+      new_plan = step.decided_anew;
       if (stopped_ && i + 1 < run_.options.block_steps) return false;
     }
     const Report report = training_.runtime().report();
@@ -110,7 +113,9 @@ class Turns {
     if (rank_.first()) {
       measured_.steps.insert(measured_.steps.end(), steps.begin(), steps.end());
       ArmMeasured& all = measured_.arms[static_cast<std::size_t>(arm)];
-      all.peak = larger(all.peak, peak);
+      if (!new_plan && peak.total() > all.peak.total()) all.peak = peak, all.predicted = report.predicted;
+      for (std::size_t i = replans; i < report.replans.size(); ++i)
+        ++all.replans, all.adds_alike = all.adds_alike && report.replans[i].adds_alike;
       add(all.traffic, report.traffic, before);
       ++all.blocks;
     }

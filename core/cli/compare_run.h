@@ -53,6 +53,9 @@ struct TurnStep {
 
 struct ArmMeasured {
   MemoryPeak peak;
+  MemoryPeak predicted;    // of the plan that had this peak
+  int replans = 0;         // how often it decided anew in its turns
+  bool adds_alike = true;  // none of those changed what gradients add up to
   TrafficByOp traffic;  // of all timed steps
   int blocks = 0;       // that were finished
 };

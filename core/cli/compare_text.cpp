@@ -54,6 +54,7 @@ Json arm_json(const ArmResult& arm, const Samples& samples) {
     json["same_plan_as"] = arm.same_plan_as, json["same_plan_because"] = arm.same_plan_because;
   json["log"] = arm.log;
   json["blocks"] = arm.blocks;
+  json["replans"] = arm.replans;
   json["seconds"] = arm.seconds;
   json["median_seconds"] = arm.median_seconds;
   json["ratio"] = {{"median", arm.ratio}, {"low", arm.ratio_low}, {"high", arm.ratio_high}};
@@ -135,6 +136,11 @@ std::string same_plans_text(const Comparison& comparison) {
   for (const ArmResult& arm : comparison.arms)
     if (!arm.same_plan_as.empty())
       text += fmt::format("{} and {} are the same plan: {}\n", arm.same_plan_as, arm.name, arm.same_plan_because);
+  for (const ArmResult& arm : comparison.arms)
+    if (arm.replans > 0)
+      text +=
+          fmt::format("{} decided anew {} {} in {} {}; each turn begins with its first plan\n", arm.name, arm.replans,
+                      arm.replans == 1 ? "time" : "times", arm.blocks, arm.blocks == 1 ? "turn" : "turns");
   return text;
 }
 

@@ -83,6 +83,9 @@ void judge(const Reference& reference, const Measured& measured, Comparison& com
     if (arm.blocks == 0) continue;
     judge_time(measured, static_cast<int>(i), std::min(arm.blocks, measured.arms.front().blocks), arm);
     arm.measured = of_arm.peak;
+    arm.replans = of_arm.replans;
+    if (arm.replans > 0 && arm.measured.total() > 0) arm.predicted = of_arm.predicted;
+    if (!of_arm.adds_alike) arm.promised = false, arm.promise = "it has decided anew how gradients are added";
     arm.traffic = per_step(of_arm.traffic, int64_t{arm.blocks} * (comparison.block_steps - 1));
   }
   comparison.steps_done = static_cast<int64_t>(measured.steps.size());

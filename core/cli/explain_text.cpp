@@ -148,12 +148,17 @@ std::string plan_title(const engine::PlannedStrategy& planned, const Job& job, c
   std::string text = fmt::format("{}: {}\n\n", style.strong(planned.name), safe_text(planned.summary));
   std::vector<std::vector<std::string>> rows{
       {"strategy", fmt::format("{} {}, {}", strategy_text(planned), planned.version, plugin::short_path(planned.file))},
-      {"plan", plan.hash()},
+      {"plan", plan_hash_text(planned)},
       {"mesh", mesh},
       {"step", fmt::format("{} sequences in {} {} per rank", count_text(job.train.global_batch), job.train.microbatches,
                            job.train.microbatches == 1 ? "micro-batch" : "micro-batches")}};
   if (job.precision != Job::Precision{}) rows.push_back({"precision", precision_text(job)});
   return text + rows_text(rows, "  ");
+}
+
+std::string plan_hash_text(const engine::PlannedStrategy& planned) {
+  return planned.plan.hash() +
+         (planned.takes_feedback ? ", the first: the strategy is told what steps show, and may decide anew" : "");
 }
 
 std::string precision_text(const Job& job) {

@@ -24,6 +24,7 @@ std::string kept_text(const engine::PlannedStrategy& planned, const Style& style
 std::string notes_text(const engine::PlannedStrategy& planned, const Style& style);
 
 // "parameters in bf16, gradients added in fp32, shards and optimizer in fp32".
+std::string plan_hash_text(const engine::PlannedStrategy& planned);  // and whether it is the first of several
 std::string precision_text(const Job& job);
 
 // "budget  2 GiB per rank (job.toml:40:1): 1.2 GiB to spare"; empty without a budget.

@@ -180,6 +180,7 @@ Json to_json(const engine::PlannedStrategy& planned) {
     json["kept"].push_back(
         {{"unit", plan.units[static_cast<std::size_t>(kept.unit)].name}, {"peak_bytes", kept.peak_bytes}});
   json["notes"] = plan.notes;
+  json["takes_feedback"] = planned.takes_feedback;
   json["log"] = planned.log;
   return json;
 }

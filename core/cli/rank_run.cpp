@@ -80,9 +80,12 @@ bool RankRun::step(int64_t index) {
     setup_.record.steps.push_back(result);
     ++setup_.record.phases.back().steps;
   }
+  if (result.decided_anew) follow_new_plan();
   std::optional<double> validation;
   if (!result.stop_requested) validation = validate_if_due(index + 1);
   if (rank_.first()) setup_.progress.step(result, validation);
+  if (rank_.first() && result.decided_anew)
+    setup_.progress.note("  " + replan_text(runtime_.report().strategy, setup_.record.replans.back()));
   return !result.stop_requested;
 }
 
@@ -121,6 +124,19 @@ void RankRun::switch_if_due(int64_t steps_done) {
   if (!rank_.first()) return;
   setup_.record.switches.push_back({steps_done, change.where, result});
   setup_.progress.note("  " + switch_text(setup_.record.switches.back()));
+}
+
+// The runtime has counted the plan before for itself, because it begins to count anew with each.
+void RankRun::follow_new_plan() {
+  const Replan replan = runtime_.report().replans.back();
+  in_steps_ = larger(in_steps_, replan.measured_before);
+  const MemoryPeak measured = of_fullest_rank(rank_, in_steps_);
+  if (rank_.first()) {
+    setup_.record.phases.back().measured = measured;
+    setup_.record.replans.push_back(replan);
+  }
+  runtime_.reset_peak();
+  begin_phase();
 }
 
 void RankRun::begin_phase() {

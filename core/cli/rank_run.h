@@ -32,6 +32,7 @@ class RankRun {
  private:
   void run_steps();
   bool step(int64_t index);  // false: a signal ends the run after it
+  void follow_new_plan();
   void switch_if_due(int64_t steps_done);
   std::optional<double> validate_if_due(int64_t steps_done);
   void sample();

@@ -31,6 +31,14 @@ Json switch_json(const StrategySwitch& change) {
           {"seconds", change.result.seconds}};
 }
 
+Json replan_json(const Replan& replan) {
+  return {{"steps_done", replan.steps_done}, {"plan_hash", replan.plan_hash},
+          {"changes", replan.changes},       {"units_kept_before", replan.units_kept_before},
+          {"units_kept", replan.units_kept}, {"adds_alike", replan.adds_alike},
+          {"relaid", replan.relaid},         {"predicted", to_json(replan.predicted)},
+          {"seconds", replan.seconds},       {"log", replan.log}};
+}
+
 Json memory_json(const RunRecord& record) {
   Json phases = Json::array();
   for (const Phase& phase : record.phases)
@@ -98,6 +106,8 @@ Json to_json(const RunRecord& record, int64_t samples_per_step, const std::strin
                                   {"seconds", one.seconds}});
   json["switches"] = Json::array();
   for (const StrategySwitch& change : record.switches) json["switches"].push_back(switch_json(change));
+  json["replans"] = Json::array();
+  for (const Replan& replan : record.replans) json["replans"].push_back(replan_json(replan));
   json["time"] = time_json(record, samples_per_step, sample_unit);
   json["memory"] = memory_json(record);
   if (record.report) {

@@ -27,7 +27,7 @@ struct StrategySwitch {
   SwitchResult result;
 };
 
-// The steps between two switches: one plan, and what its steps held at most on the rank that held most.
+// The steps between two changes of the plan: one plan, and what its steps held at most on the rank that held most.
 struct Phase {
   std::string strategy, plan_hash;
   int64_t steps = 0;
@@ -39,6 +39,7 @@ struct RunRecord {
   std::vector<Validation> validation;
   bool validation_missing = false;  // one was due, and the program has none
   std::vector<StrategySwitch> switches;
+  std::vector<Replan> replans;
   std::vector<Phase> phases;
   MemoryPeak between_steps;  // the largest of validation, samples and reading, when they ran
   std::optional<Report> report;

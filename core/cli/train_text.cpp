@@ -13,6 +13,8 @@
 namespace reshard::cli {
 namespace {
 
+constexpr std::size_t kShownChanges = 4;  // of a new plan
+
 using base::bytes_text;
 using base::count_text;
 using base::seconds_text;
@@ -37,6 +39,19 @@ std::string signal_name(int signal) {
   return signal == SIGTERM ? "SIGTERM" : "SIGINT";
 }
 
+// "", or "zero3 " in front of what is said of one of several plans; of one strategy's second "adaptive from step 6 ".
+std::vector<std::string> phase_names(const std::vector<Phase>& phases) {
+  std::vector<std::string> names;
+  int64_t first = 0;
+  for (std::size_t i = 0; i < phases.size(); ++i) {
+    const bool again = i > 0 && phases[i - 1].strategy == phases[i].strategy;
+    names.push_back(phases.size() == 1 ? ""
+                                       : phases[i].strategy + (again ? fmt::format(" from step {} ", first) : " "));
+    first += phases[i].steps;
+  }
+  return names;
+}
+
 }  // namespace
 
 std::string start_text(const Job& job, const Facts& facts, const engine::PlannedStrategy& planned,
@@ -46,7 +61,7 @@ std::string start_text(const Job& job, const Facts& facts, const engine::Planned
   rows.push_back(
       {"strategy", fmt::format("{} {} ({})", strategy_text(planned), planned.version, job.where("strategy.plugin"))});
   rows.push_back({"plugin", plugin::short_path(planned.file)});
-  rows.push_back({"plan", planned.plan.hash()});
+  rows.push_back({"plan", plan_hash_text(planned)});
   rows.push_back({"mesh", mesh_text(job, planned.plan)});
   rows.push_back({"step", step_text(job, planned.plan)});
   if (job.precision != Job::Precision{}) rows.push_back({"precision", precision_text(job)});
@@ -74,6 +89,21 @@ std::string switch_text(const StrategySwitch& change) {
   return fmt::format("after {} {}: {} ({}), {}", count_text(change.steps_done),
                      change.steps_done == 1 ? "step" : "steps", change.result.strategy, moved,
                      seconds_text(change.result.seconds));
+}
+
+std::string replan_text(const std::string& strategy, const Replan& replan) {
+  std::string text = fmt::format(
+      "after {} {}: {} decided anew: {} of its units {} changed, {} kept instead of {}, predicted peak {}{}; it took "
+      "{}",
+      count_text(replan.steps_done), replan.steps_done == 1 ? "step" : "steps", strategy, replan.changes.size(),
+      replan.changes.size() == 1 ? "is" : "are", replan.units_kept, replan.units_kept_before,
+      bytes_text(replan.predicted.total()), replan.relaid ? ", re-laid" : "", seconds_text(replan.seconds));
+  for (std::size_t i = 0; i < std::min(replan.changes.size(), kShownChanges); ++i)
+    text += "\n    " + safe_text(replan.changes[i]);
+  if (replan.changes.size() > kShownChanges)
+    text += fmt::format("\n    … {} more; --json has them all", replan.changes.size() - kShownChanges);
+  for (const std::string& line : replan.log) text += "\n    " + safe_text(line);
+  return text;
 }
 
 std::string summary_text(const RunRecord& record, int64_t samples_per_step, const std::string& sample_unit,
@@ -135,8 +165,9 @@ std::string traffic_text(const Report& report, const Style& style) {
 
 std::string memory_text(const RunRecord& record, const Style& style) {
   std::vector<std::string> header{"peak of the fullest rank"};
-  for (const Phase& phase : record.phases) {
-    header.push_back(record.phases.size() > 1 ? phase.strategy + " predicted" : "predicted");
+  const std::vector<std::string> names = phase_names(record.phases);
+  for (const std::string& name : names) {
+    header.push_back(name + "predicted");
     header.push_back("measured");
   }
   base::TextTable table(header);
@@ -152,9 +183,10 @@ std::string memory_text(const RunRecord& record, const Style& style) {
     add(name(static_cast<MemoryCategory>(c)), [c](const MemoryPeak& peak) { return bytes_text(peak.bytes[c]); });
   add("all", [](const MemoryPeak& peak) { return bytes_text(peak.total()); });
   std::string text = style.table(table);
-  for (const Phase& phase : record.phases) {
+  for (std::size_t i = 0; i < record.phases.size(); ++i) {
+    const Phase& phase = record.phases[i];
     if (phase.steps == 0) continue;
-    const std::string of = record.phases.size() > 1 ? phase.strategy + " " : "";
+    const std::string& of = names[i];
     const std::string measured = moment_text(phase.measured), predicted = moment_text(phase.predicted);
     text += measured == predicted ? fmt::format("{}at {}\n", of, measured)
                                   : fmt::format("{}predicted at {}; measured at {}\n", of, predicted, measured);

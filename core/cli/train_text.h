@@ -23,6 +23,9 @@ std::string start_text(const Job& job, const Facts& facts, const engine::Planned
 // "after 100 steps: zero2, nothing moved (…)".
 std::string switch_text(const StrategySwitch& change);
 
+// "after 6 steps: adaptive decided anew: 2 units changed, …".
+std::string replan_text(const std::string& strategy, const Replan& replan);
+
 // "200 steps in 17.4 s …"; with the losses at both ends.
 std::string summary_text(const RunRecord& record, int64_t samples_per_step, const std::string& sample_unit,
                          const Style& style);

@@ -51,12 +51,12 @@ std::string fingerprint_of(const Model& model) {
   return hexadecimal(fingerprint);
 }
 
-struct Field {
+struct Fact {
   const char* word;
   const char* (*of)(const Agreed&);
 };
 
-constexpr Field kFields[] = {
+constexpr Fact kFacts[] = {
     {"strategy", [](const Agreed& one) { return one.strategy; }},
     {"a plugin file with sha256", [](const Agreed& one) { return one.sha256; }},
     {"strategy ABI", [](const Agreed& one) { return one.abi; }},
@@ -69,8 +69,9 @@ constexpr Field kFields[] = {
 // "strategy zero2 and plan 12ab…": where it differs from `other`.
 std::string difference(const Agreed& one, const Agreed& other) {
   std::vector<std::string> parts;
-  for (const Field& field : kFields)
-    if (std::string_view(field.of(one)) != field.of(other)) parts.push_back(fmt::format("{} {}", field.word, field.of(one)));
+  for (const Fact& fact : kFacts)
+    if (std::string_view(fact.of(one)) != fact.of(other))
+      parts.push_back(fmt::format("{} {}", fact.word, fact.of(one)));
   return base::list_text(parts);
 }
 

@@ -79,7 +79,8 @@ Core::Core(const Job& job, const Model& model, Rank& rank, std::unique_ptr<Optim
   if (states > kMostStates)
     throw Error(ErrorCode::model, fmt::format("the optimizer {} names {} state tensors; at most {} are carried",
                                               optimizer_->name(), states, kMostStates));
-  PlannedStrategy planned = plan_strategy(job_, model_, chosen_strategy(job_), states);
+  deciding_ = std::make_unique<Deciding>(job_, model_, chosen_strategy(job_), states);
+  PlannedStrategy planned = deciding_->decide();
   check_budget(job_, planned);
   rank_.ready();  // another runtime's step may have failed on this rank
   compare_plans(planned);
@@ -125,6 +126,9 @@ void Core::adopt_plan(PlannedStrategy planned) {
     if (unit.decision.after_forward.kind == AfterForward::Kind::shrink && unit.shard_bytes > 0)
       executor_->prepare_partial(unit.decision.after_forward.ranks);
   scheduler_ = std::make_unique<schedule::Scheduler>(std::move(step), std::move(order));
+  steps_of_plan_ = 0;
+  units_began_.clear();
+  if (strategy_listens()) units_began_ = executor_->meter().by_unit();
   state_pointers_.clear();
   for (int u = 0; u < executor_->unit_count(); ++u) {
     std::vector<float*> pointers;
@@ -146,6 +150,7 @@ std::span<const Op> Core::ask(Hook hook, int subject) {
 }
 
 View Core::begin_use(Hook hook, Unit unit) {
+  if (hook == Hook::before_backward && ++backward_uses_ == 1) executor_->meter().set_backward(true);
   run(hook, unit.index, ask(hook, unit.index));
   UnitUse& use = uses_[static_cast<std::size_t>(unit.index)];
   use.open.push_back(++uses_begun_);
@@ -161,6 +166,7 @@ View Core::begin_use(Hook hook, Unit unit) {
 void Core::end_use(Hook hook, Unit unit) {
   run(hook, unit.index, ask(hook, unit.index));
   uses_[static_cast<std::size_t>(unit.index)].open.pop_back();
+  if (hook == Hook::after_backward && --backward_uses_ == 0) executor_->meter().set_backward(false);
 }
 
 void Core::hook(Hook hook, int subject) {
@@ -191,6 +197,8 @@ void Core::abandon() noexcept {
   scheduler_->on(Hook::abandon);
   executor_->give_back();
   for (UnitUse& use : uses_) use.open.clear();
+  backward_uses_ = 0;
+  executor_->meter().set_backward(false);
 }
 
 // Before whatever all ranks do together: after an interruption they meet first.

@@ -2,7 +2,8 @@
 
 // One rank's runtime behind the public face (reshard/runtime.h): ties the scheduler, which says what to do, to the
 // executor, which does it, and keeps the step's numbers. One thread, the rank's. core.cpp has what is about units and
-// hooks, core_step.cpp the stages of a step, core_between.cpp what happens between steps.
+// hooks, core_step.cpp the stages of a step, core_between.cpp what happens between steps, core_feedback.cpp what a
+// strategy is told of them.
 
 #include <atomic>
 #include <cstdint>
@@ -22,6 +23,7 @@
 #include "optim/schedule.h"
 #include "reshard/runtime.h"
 #include "schedule/scheduler.h"
+#include "strategy/summary.h"
 
 namespace reshard::engine {
 
@@ -104,6 +106,12 @@ class Core {
   template <typename Work>
   auto between_steps(const Work& work);
   SwitchResult change_strategy(const StrategyChoice& choice);
+  SwitchResult take_up(PlannedStrategy planned);
+  bool strategy_listens() const { return planned_.takes_feedback; }
+  void tell_strategy();
+  StepSummary summarise();
+  void check_asked(bool anew);
+  void decide_anew();
   void look_and_write(Unit unit, const std::function<void(const Values&)>& look);
   void check_usable() const;
   void check_not_looking() const;
@@ -136,6 +144,7 @@ class Core {
   memory::Pool pool_;  // before everything that holds blocks of it
   std::unique_ptr<device::Stream> stream_;
   Groups groups_;
+  std::unique_ptr<Deciding> deciding_;  // of planned_
   PlannedStrategy planned_;
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<schedule::Scheduler> scheduler_;
@@ -159,6 +168,10 @@ class Core {
   int64_t dropped_ = 0;  // how often gradients that were carried over have been dropped
   int64_t prefetches_unused_before_ = 0, deviations_before_ = 0;
   int64_t step_began_ns_ = 0, step_exposed_ns_ = 0;
+  std::vector<UnitExposed> units_began_;  // at the step's begin; empty where the strategy does not listen
+  int64_t steps_of_plan_ = 0;
+  int backward_uses_ = 0;  // that are open
+  std::vector<Replan> replans_;
 };
 
 template <typename Work>

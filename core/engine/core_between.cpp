@@ -21,9 +21,19 @@ SwitchResult Core::change_strategy(const StrategyChoice& choice) {
   if (scheduler_->carries())
     throw Error(ErrorCode::plan, "a strategy is not switched while gradients are carried over to the next update", "",
                 "update first, or drop them with Runtime::zero_gradients");
-  PlannedStrategy planned = plan_strategy(job_, model_, choice, static_cast<int>(optimizer_->state_names().size()));
+  const int states = static_cast<int>(optimizer_->state_names().size());
+  auto deciding = std::make_unique<Deciding>(job_, model_, choice, states);
+  PlannedStrategy planned = deciding->decide();
   check_budget(job_, planned);
   compare_plans(planned);
+  SwitchResult result = take_up(std::move(planned));
+  deciding_ = std::move(deciding);
+  result.seconds = static_cast<double>(now_ns() - began) * 1e-9;
+  return result;
+}
+
+// All ranks have accepted this plan.
+SwitchResult Core::take_up(PlannedStrategy planned) {
   SwitchResult result;
   result.strategy = planned.name;
   result.plan_hash = planned.plan.hash();
@@ -40,7 +50,6 @@ SwitchResult Core::change_strategy(const StrategyChoice& choice) {
   meet();
   result.peak_bytes = pool_.ledger().peak().total();
   reset_peak();
-  result.seconds = static_cast<double>(now_ns() - began) * 1e-9;
   return result;
 }
 
@@ -82,6 +91,7 @@ Report Core::report() const {
   report.measured.unit = moment.unit < 0 ? "" : model_.name({moment.unit});
   report.measured.moment = moment.hook < 0 ? "before the first step"
                                            : schedule::moment_text(static_cast<Hook>(moment.hook), moment.microbatch);
+  report.replans = replans_;
   report.system_bytes = pool_.system_bytes();
   report.system_allocations = pool_.allocations_from_system();
   return report;

@@ -41,6 +41,7 @@ void Core::begin_step() {
   executor_->set_divisor(divisor_);
   step_began_ns_ = now_ns();
   step_exposed_ns_ = executor_->meter().exposed_ns();
+  if (strategy_listens()) units_began_ = executor_->meter().by_unit();
 }
 
 MicroBatch Core::micro_batch() const {
@@ -333,6 +334,8 @@ StepResult Core::end_step(std::optional<double> loss_sum) {
   const int64_t now = now_ns();
   step_.seconds = static_cast<double>(now - step_began_ns_) * 1e-9;
   step_.seconds_exposed = static_cast<double>(executor_->meter().exposed_ns() - step_exposed_ns_) * 1e-9;
+  if (strategy_listens() && !scheduler_->carries()) tell_strategy();
+  ++steps_of_plan_;
   return step_;
 }
 

@@ -53,7 +53,8 @@ Executor::Executor(const Model& model, const model::Mesh& mesh, int rank, const 
       pool_(pool),
       stream_(stream),
       groups_(groups),
-      units_(static_cast<std::size_t>(model.unit_count())) {
+      units_(static_cast<std::size_t>(model.unit_count())),
+      meter_(model.unit_count()) {
   shard_group_ = &groups_.of(mesh_.shard_group(rank_));
   replica_group_ = &groups_.of(mesh_.replica_group(rank_));
   for (int u = 0; u < unit_count(); ++u) {
@@ -143,12 +144,12 @@ void Executor::run(const Op& op) {
                       static_cast<std::size_t>(unit.layout.shard_elements()));
       break;
     }
-    case OpKind::wait_gather: wait(at(op.unit).gathered, Transfer::gather); break;
+    case OpKind::wait_gather: wait(at(op.unit).gathered, Transfer::gather, op.unit); break;
     case OpKind::free: at(op.unit).block(UnitBuffer::whole).release(); break;
     case OpKind::shrink: shrink(op); break;
     case OpKind::reduce: reduce(op); break;
     case OpKind::all_reduce: all_reduce(op); break;
-    case OpKind::wait_reduce: wait(at(op.unit).reduced, at(op.unit).reducing); break;
+    case OpKind::wait_reduce: wait(at(op.unit).reduced, at(op.unit).reducing, op.unit); break;
     case OpKind::accumulate: accumulate(op); break;
     case OpKind::adopt:
       at(op.unit).block(UnitBuffer::gradient_shard) = std::move(at(op.unit).block(UnitBuffer::gradient));
@@ -191,11 +192,11 @@ void Executor::allocate(const Op& op) {
   if (op.buffer == UnitBuffer::gradient) device::zero_bytes(block.data(), static_cast<std::size_t>(op.bytes));
 }
 
-void Executor::wait(const device::Event& event, Transfer kind) {
+void Executor::wait(const device::Event& event, Transfer kind, int unit) {
   if (!stream_.concurrent()) return;
   const int64_t begin = now_ns();
   event.wait();
-  meter_.exposed(kind, now_ns() - begin);
+  meter_.exposed(kind, unit, now_ns() - begin);
 }
 
 void Executor::gather(const Op& op) {
@@ -208,8 +209,9 @@ void Executor::gather(const Op& op) {
   const int place = mesh_.shard_of(rank_);
   const comm::Tag tagged = tag(op.unit);
   meter_.count(Transfer::gather, op.bytes);
+  meter_.gathered(op.unit);
   unit->version(master ? UnitBuffer::master : UnitBuffer::whole) = unit->shard.version();
-  launch(Transfer::gather, [=] { gather_sections(*group, *unit, place, target, gathered, tagged); });
+  launch(Transfer::gather, op.unit, [=] { gather_sections(*group, *unit, place, target, gathered, tagged); });
   unit->gathered = stream_.record();
 }
 
@@ -226,7 +228,8 @@ void Executor::gather_from_partial(const Op& op) {
   const int64_t part = mesh_.shards() / op.ranks;  // shards in a slice
   const comm::Tag tagged = tag(op.unit);
   meter_.count(Transfer::gather, op.bytes);
-  launch(Transfer::gather, [=] {
+  meter_.gathered(op.unit);
+  launch(Transfer::gather, op.unit, [=] {
     for (const model::Section& section : unit->layout.sections()) {
       if (section.shard_elements == 0) continue;
       group->all_gather(bytes_at(partial, section.shard_offset * part, unit->dtype),
@@ -265,7 +268,7 @@ void Executor::reduce(const Op& op) {
   comm::Communicator* group = shard_group_;
   const comm::Tag tagged = tag(op.unit);
   meter_.count(Transfer::reduce, op.bytes);
-  launch(Transfer::reduce, [=] { group->reduce_scatter(input, from, output, to, count, options, tagged); });
+  launch(Transfer::reduce, op.unit, [=] { group->reduce_scatter(input, from, output, to, count, options, tagged); });
   unit.reduced = stream_.record();
   unit.reducing = Transfer::reduce;
 }
@@ -285,7 +288,7 @@ void Executor::all_reduce(const Op& op) {
   comm::Communicator* group = replica_group_;
   const comm::Tag tagged = tag(op.unit);
   meter_.count(Transfer::all_reduce, op.bytes);
-  launch(Transfer::all_reduce, [=] { group->all_reduce(from, to, summed, count, options, tagged); });
+  launch(Transfer::all_reduce, op.unit, [=] { group->all_reduce(from, to, summed, count, options, tagged); });
   unit.reduced = stream_.record();
   unit.reducing = Transfer::all_reduce;
 }

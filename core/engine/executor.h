@@ -120,7 +120,7 @@ class Executor {
   void all_reduce(const schedule::Op& op);
   void accumulate(const schedule::Op& op);
   void allocate(const schedule::Op& op);
-  void wait(const device::Event& event, Transfer kind);
+  void wait(const device::Event& event, Transfer kind, int unit);
   Dtype dtype(int unit, schedule::UnitBuffer buffer) const;
   void make_widened();
   int64_t relay_tensor(memory::Block& tensor, const UnitMemory& unit, const model::Layout& to, const model::Mesh& mesh,
@@ -129,7 +129,7 @@ class Executor {
 
   // Runs `collective` on the stream and times it.
   template <typename Collective>
-  void launch(Transfer kind, const Collective& collective);
+  void launch(Transfer kind, int unit, const Collective& collective);
 
   const Model& model_;
   model::Mesh mesh_;
@@ -148,7 +148,7 @@ class Executor {
 };
 
 template <typename Collective>
-void Executor::launch(Transfer kind, const Collective& collective) {
+void Executor::launch(Transfer kind, int unit, const Collective& collective) {
   const int64_t begin = now_ns();
   Meter* meter = &meter_;
   stream_.submit([=] {
@@ -156,7 +156,7 @@ void Executor::launch(Transfer kind, const Collective& collective) {
     collective();
     meter->ran(kind, now_ns() - start);
   });
-  if (!stream_.concurrent()) meter_.exposed(kind, now_ns() - begin);
+  if (!stream_.concurrent()) meter_.exposed(kind, unit, now_ns() - begin);
 }
 
 }  // namespace reshard::engine

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <vector>
 
 #include "reshard/report.h"
 
@@ -20,20 +21,34 @@ inline int64_t now_ns() {
       .count();
 }
 
+// What compute waited for one unit so far, and how often it was gathered.
+struct UnitExposed {
+  int64_t gather_forward_ns = 0, gather_backward_ns = 0, reduce_ns = 0, gathers = 0;
+};
+
 class Meter {
  public:
+  explicit Meter(int units) : by_unit_(static_cast<std::size_t>(units)) {}
+
+  // Whether what follows belongs to a backward pass.
+  void set_backward(bool backward) { backward_ = backward; }
+
   void count(Transfer kind, int64_t bytes) {
     ++at(kind).count;
     at(kind).bytes += bytes;
   }
-  void exposed(Transfer kind, int64_t ns) {
+  void exposed(Transfer kind, int unit, int64_t ns) {
     at(kind).exposed_ns += ns;
     exposed_ns_ += ns;
+    UnitExposed& of = by_unit_[static_cast<std::size_t>(unit)];
+    (kind != Transfer::gather ? of.reduce_ns : backward_ ? of.gather_backward_ns : of.gather_forward_ns) += ns;
   }
+  void gathered(int unit) { ++by_unit_[static_cast<std::size_t>(unit)].gathers; }
   // From the thread that ran it.
   void ran(Transfer kind, int64_t ns) { at(kind).running_ns.fetch_add(ns, std::memory_order_relaxed); }
 
   int64_t exposed_ns() const { return exposed_ns_; }
+  const std::vector<UnitExposed>& by_unit() const { return by_unit_; }
 
   TrafficByOp traffic() const {
     return {traffic(Transfer::gather), traffic(Transfer::shrink), traffic(Transfer::reduce),
@@ -53,6 +68,8 @@ class Meter {
   }
 
   std::array<Sum, kTransfers> sums_;
+  std::vector<UnitExposed> by_unit_;
+  bool backward_ = false;
   int64_t exposed_ns_ = 0;
 };
 

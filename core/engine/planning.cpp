@@ -222,48 +222,77 @@ void predict(const Job& job, const Model& model, const Plan& plan, int optimizer
   peak = totals.peak(model);
 }
 
-PlannedStrategy plan_strategy(const Job& job, const Model& model, const StrategyChoice& choice, int optimizer_states) {
+struct Deciding::Strategy {
+  Strategy(const Job& job, const StrategyChoice& choice, std::vector<std::string>& log)
+      : loaded(plugin::Strategy::load(
+            plugin::find(choice.plugin, plugin::search_folders(job.plugins), choice.where).file,
+            [&log](plugin::LogLevel level, std::string_view, std::string_view line) {
+              if (level >= plugin::LogLevel::warn)
+                log.push_back(fmt::format("{}: {}", level == plugin::LogLevel::warn ? "warning" : "error", line));
+            },
+            choice.where, job.plugins)),
+        instance(loaded.create(merged_options(job, loaded.info().name, choice), choice.where)) {}
+
+  const plugin::Strategy loaded;
+  plugin::StrategyInstance instance;
+};
+
+Deciding::Deciding(const Job& job, const Model& model, const StrategyChoice& choice, int optimizer_states)
+    : job_(job), model_(model), optimizer_states_(optimizer_states) {
+  StrategyChoice resolved = choice;
   for (const Job::Variant& variant : job.strategy.variants) {
     if (variant.name != choice.plugin || variant.plugin == choice.plugin) continue;
-    PlannedStrategy planned = plan_strategy(job, model, of_variant(variant, choice), optimizer_states);
-    planned.variant = variant.name;
-    return planned;
+    resolved = of_variant(variant, choice);
+    variant_ = variant.name;
+    break;
   }
   check_groups(job, model);
+  strategy_ = std::make_unique<Strategy>(job, resolved, log_);
+}
+
+Deciding::~Deciding() = default;
+
+bool Deciding::takes_feedback() const {
+  return strategy_->instance.takes_feedback();
+}
+
+bool Deciding::tell(const StepSummary& step) {
+  return strategy_->instance.tell(step);
+}
+
+PlannedStrategy Deciding::decide() {
   PlannedStrategy planned;
-  const auto found = plugin::find(choice.plugin, plugin::search_folders(job.plugins), choice.where);
-  const plugin::Strategy strategy = plugin::Strategy::load(
-      found.file,
-      [&planned](plugin::LogLevel level, std::string_view, std::string_view line) {
-        if (level >= plugin::LogLevel::warn)
-          planned.log.push_back(fmt::format("{}: {}", level == plugin::LogLevel::warn ? "warning" : "error", line));
-      },
-      choice.where, job.plugins);
-  planned.name = strategy.info().name;
-  planned.version = strategy.info().version;
-  planned.file = strategy.info().file.string();
-  planned.summary = strategy.info().summary;
-  plugin::StrategyInstance instance = strategy.create(merged_options(job, planned.name, choice), choice.where);
+  const plugin::StrategyInfo& info = strategy_->loaded.info();
+  planned.name = info.name;
+  planned.version = info.version;
+  planned.file = info.file.string();
+  planned.summary = info.summary;
+  planned.variant = variant_;
+  planned.identity = {info.sha256, info.abi, info.required_abi, info.vendor, info.build, strategy_->instance.options()};
+  planned.takes_feedback = takes_feedback();
 
-  const plugin::StrategyInfo& info = strategy.info();
-  planned.identity = {info.sha256, info.abi, info.required_abi, info.vendor, info.build, instance.options()};
-
-  const UserWord user = user_word(job);
-  Problem problem = make_problem(job, model);
+  const UserWord user = user_word(job_);
+  Problem problem = make_problem(job_, model_);
   problem.predicted_peak = [&](const Answers& answers) {
-    return drive(job, model, resolve(model, problem.ranks, planned.name, answers, user), optimizer_states).peak_bytes();
+    return drive(job_, model_, resolve(model_, problem.ranks, planned.name, answers, user), optimizer_states_)
+        .peak_bytes();
   };
-  planned.plan = resolve(model, problem.ranks, planned.name, instance.decide(problem), user);
-  check_dtypes(model, planned.plan);
-  predict(job, model, planned.plan, optimizer_states, planned.traffic, planned.peak);
-  for (const UnitSpec& spec : model.units()) {
+  planned.plan = resolve(model_, problem.ranks, planned.name, strategy_->instance.decide(problem), user);
+  check_dtypes(model_, planned.plan);
+  predict(job_, model_, planned.plan, optimizer_states_, planned.traffic, planned.peak);
+  for (const UnitSpec& spec : model_.units()) {
     const model::Layout layout(spec, planned.plan.shards);
     const Dtype dtype = planned.plan.units[planned.units.size()].dtype;
     planned.units.push_back({whole_bytes(spec, dtype, planned.plan.shards),
                              layout.shard_elements() * bytes_of(Dtype::fp32), spec.saved_bytes, dtype});
   }
-  price_kept(job, model, optimizer_states, planned);
+  price_kept(job_, model_, optimizer_states_, planned);
+  planned.log = std::exchange(log_, {});
   return planned;
+}
+
+PlannedStrategy plan_strategy(const Job& job, const Model& model, const StrategyChoice& choice, int optimizer_states) {
+  return Deciding(job, model, choice, optimizer_states).decide();
 }
 
 void check_budget(const Job& job, const PlannedStrategy& planned) {

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,6 +19,7 @@
 #include "schedule/scheduler.h"
 #include "schedule/totals.h"
 #include "strategy/plan.h"
+#include "strategy/summary.h"
 
 namespace reshard::engine {
 
@@ -55,6 +57,7 @@ struct PlannedStrategy {
   std::vector<KeptUnit> kept;     // the largest kMostPriced of them, in the model's order
   std::size_t kept_unpriced = 0;  // kept, too, and smaller
   std::vector<std::string> log;   // what the plugin logged while deciding, "warn: …"
+  bool takes_feedback = false;    // it is told what steps show, and may decide anew between two of them
 };
 
 // Throws Error(config) for a mesh that this build cannot run, or that another launcher has started.
@@ -72,10 +75,36 @@ void check_groups(const Job& job, const Model& model);
 // job.strategy's own choice: plugin and options, at the place where the job names it.
 StrategyChoice chosen_strategy(const Job& job);
 
-// Finds and loads the plugin (of the variant, where `choice` names one), asks it, resolves the user's overrides and
-// predicts. Checks the job's groups against the model, but not the budget. Throws Error (config, plugin, plan):
-// config for a number format that the program does not compute in, too.
-// `optimizer_states`: state tensors per parameter of the optimizer that will run.
+// A strategy that was loaded for a job and a model, and decides: once, or again after it was told of a step. One
+// thread.
+class Deciding {
+ public:
+  // Finds and loads the plugin (of the variant, where `choice` names one). Checks the job's groups against the model.
+  // `optimizer_states`: state tensors per parameter of the optimizer that will run. REQUIRES: job and model outlive
+  // this.
+  Deciding(const Job& job, const Model& model, const StrategyChoice& choice, int optimizer_states);
+  ~Deciding();
+  Deciding(const Deciding&) = delete;
+  Deciding& operator=(const Deciding&) = delete;
+
+  // Asks it, resolves the user's overrides and predicts; does not check the budget. Throws Error (config, plugin,
+  // plan): config for a number format that the program does not compute in, too.
+  PlannedStrategy decide();
+
+  bool takes_feedback() const;
+  bool tell(const StepSummary& step);  // true: it asks to decide anew. REQUIRES: takes_feedback()
+
+ private:
+  struct Strategy;
+  const Job& job_;
+  const Model& model_;
+  const int optimizer_states_;
+  std::string variant_;
+  std::vector<std::string> log_;  // since the last decision; before the strategy, which writes it to its end
+  std::unique_ptr<Strategy> strategy_;
+};
+
+// One decision: what explain prints and the first step of a run has.
 PlannedStrategy plan_strategy(const Job& job, const Model& model, const StrategyChoice& choice, int optimizer_states);
 
 // State tensors per parameter of the job's built-in optimizer: adamw 2, sgd 0 or 1; "program" counts as 0 here.

@@ -50,7 +50,7 @@ int64_t Executor::relay_tensor(memory::Block& tensor, const UnitMemory& unit, co
     const float* mine = tensor.as<float>();
     float* target = gathered.as<float>();
     const std::array<model::Section, 2>* sections = &from.sections();
-    launch(Transfer::relay, [=] {
+    launch(Transfer::relay, tagged.unit, [=] {
       for (const model::Section& section : *sections)
         if (section.shard_elements > 0 && section.shard_offset < elements)
           group->all_gather(mine + section.shard_offset, static_cast<std::size_t>(section.shard_elements * kBytes),

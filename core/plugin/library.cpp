@@ -37,6 +37,8 @@ const char* word(Library::Call kind) {
     case Library::Call::init: return "in init";
     case Library::Call::create: return "in create";
     case Library::Call::decide: return "in decide";
+    case Library::Call::get_extension: return "in get_extension";
+    case Library::Call::feedback: return "in feedback";
     case Library::Call::destroy: return "in destroy";
     case Library::Call::deinit: return "in deinit";
   }

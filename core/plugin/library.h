@@ -28,7 +28,7 @@ inline constexpr const char* kBuildAgain = "build it again with this host's head
 class Library {
  public:
   // The calls into a plugin during which the floating-point state is watched.
-  enum class Call : uint8_t { loading, init, create, decide, destroy, deinit };
+  enum class Call : uint8_t { loading, init, get_extension, create, decide, feedback, destroy, deinit };
 
   // Loads an inspected file's bytes, or finds them loaded: the same bytes in two files are one library. `probe`: in a child
   // process first. Throws Error(plugin). It stays for ever: hold it by reference.

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "plugin/answers.h"
+#include "plugin/feedback.h"
 #include "plugin/file.h"
 #include "plugin/host.h"
 #include "plugin/library.h"
@@ -64,6 +65,7 @@ struct Strategy::Loaded {
   const LogFunction log;
   const uint64_t user;
   const reshard_strategy* table = nullptr;
+  const reshard_feedback* feedback = nullptr;
   std::vector<OptionSpec> options;
   StrategyInfo info;
 };
@@ -133,6 +135,7 @@ Strategy Strategy::load_file(const FileInfo& file, bool probe, LogFunction log) 
   auto loaded = std::make_shared<Loaded>(Library::open(file, probe, log), log);
   loaded->table = &descriptor(loaded->library);
   loaded->options = read_option_table(*loaded->table, loaded->library.where());
+  loaded->feedback = find_feedback(loaded->library, *loaded->table, loaded->log);
   const reshard_entry& entry = loaded->library.entry();
   StrategyInfo& info = loaded->info;
   info.name = file.name, info.version = file.version, info.file = file.path, info.sha256 = file.sha256;
@@ -140,6 +143,7 @@ Strategy Strategy::load_file(const FileInfo& file, bool probe, LogFunction log) 
   info.summary = printable(view(loaded->table->summary));
   info.abi = fmt::format("{}.{}", entry.abi_major, entry.abi_minor);
   info.required_abi = fmt::format("{}.{}", entry.abi_major, entry.required_host_minor);
+  info.takes_feedback = loaded->feedback != nullptr;
   for (const OptionSpec& option : loaded->options) info.options.push_back(describe(option));
   return Strategy(std::move(loaded));
 }
@@ -174,6 +178,25 @@ Answers StrategyInstance::decide(const Problem& problem) {
   if (!sink.refused().empty()) throw Error(ErrorCode::plugin, sink.refused(), loaded.library.where());
   if (status != RESHARD_OK) throw blame(loaded.library, running_->values, running_->where, "decide", status, failure);
   return sink.take();
+}
+
+bool StrategyInstance::takes_feedback() const {
+  return running_->loaded->feedback != nullptr;
+}
+
+bool StrategyInstance::tell(const StepSummary& step) {
+  const Strategy::Loaded& loaded = *running_->loaded;
+  const SummaryTable table(step);
+  Failure failure;
+  uint32_t anew = 0;
+  const int32_t status = loaded.library.call(Library::Call::feedback, loaded.log, [&] {
+    return loaded.feedback->summary(running_->instance, table.raw(), &anew, failure.raw());
+  });
+  if (status != RESHARD_OK) throw blame(loaded.library, running_->values, running_->where, "feedback", status, failure);
+  if (anew > 1)
+    throw Error(ErrorCode::plugin, fmt::format("feedback asked for {}, not 0 or 1 (to decide anew)", anew),
+                loaded.library.where());
+  return anew == 1;
 }
 
 const std::vector<std::pair<std::string, std::string>>& StrategyInstance::options() const {

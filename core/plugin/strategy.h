@@ -18,6 +18,7 @@
 #include "reshard/job.h"
 #include "reshard/options.h"
 #include "strategy/problem.h"
+#include "strategy/summary.h"
 
 namespace reshard::plugin {
 
@@ -38,6 +39,7 @@ struct StrategyInfo {
   std::filesystem::path file;
   std::string sha256;
   std::vector<OptionInfo> options;
+  bool takes_feedback = false;  // it is told what steps show, and may ask to decide anew
 };
 
 class StrategyInstance;
@@ -81,6 +83,12 @@ class StrategyInstance {
   // option, Error(plan) where it cannot serve the problem, else Error(plugin); an error that problem.predicted_peak
   // threw is thrown on.
   Answers decide(const Problem& problem);
+
+  // Whether it wants to know what steps show. Then decide may answer otherwise after tell() than before.
+  bool takes_feedback() const;
+
+  // Tells it of a step; true: it asks to decide anew before the next one. REQUIRES: takes_feedback(). Throws as decide.
+  bool tell(const StepSummary& step);
 
   // Every option with its value after defaults, as TOML: {"prefetch_forward", "1"}, by name.
   const std::vector<std::pair<std::string, std::string>>& options() const;

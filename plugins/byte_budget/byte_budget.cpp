@@ -23,6 +23,7 @@ using reshard::sdk::Plan;
 using reshard::sdk::Problem;
 using reshard::sdk::ProblemError;
 using reshard::sdk::Reduce;
+using reshard::sdk::seconds_text;
 using reshard::sdk::Unit;
 
 // Every question about the peak drives a whole step through the host's scheduler; so many bound the time of a plan.
@@ -35,17 +36,6 @@ struct Candidate {
 
   double worth(double seconds) const { return seconds / static_cast<double>(unit.bytes()); }
 };
-
-std::string seconds_text(double seconds) {
-  char text[32];
-  if (seconds >= 1)
-    std::snprintf(text, sizeof text, "%.3g s", seconds);
-  else if (seconds >= 1e-3)
-    std::snprintf(text, sizeof text, "%.3g ms", seconds * 1e3);
-  else
-    std::snprintf(text, sizeof text, "%.3g µs", seconds * 1e6);
-  return text;
-}
 
 // Finds what fits. A kept unit is whole for longer and changes nothing else, so the peak grows with every one, by its
 // bytes at most: what fits by bytes needs no question, and in a run of candidates the first that does not is bisected.

@@ -117,6 +117,7 @@ class Instance {
   Result decide(const Problem& problem, const Manner& manner = {}) const {
     return subject_.decide(raw_, problem, manner);
   }
+  void* raw() const { return raw_; }
 
  private:
   const Subject& subject_;

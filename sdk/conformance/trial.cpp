@@ -32,7 +32,7 @@ const char* name(Level level) {
 std::vector<Test> all_tests() {
   std::vector<Test> all;
   for (const auto family : {file_tests(), entry_tests(), load_tests(), abi_tests(), life_tests(), option_tests(),
-                            plan_tests(), repeat_tests(), fuzz_tests()})
+                            plan_tests(), repeat_tests(), feedback_tests(), fuzz_tests()})
     all.insert(all.end(), family.begin(), family.end());
   return all;
 }

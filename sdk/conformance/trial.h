@@ -49,6 +49,7 @@ std::span<const Test> life_tests();
 std::span<const Test> option_tests();
 std::span<const Test> plan_tests();
 std::span<const Test> repeat_tests();
+std::span<const Test> feedback_tests();
 std::span<const Test> fuzz_tests();
 std::vector<Test> all_tests();
 

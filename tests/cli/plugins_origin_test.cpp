@@ -53,7 +53,8 @@ TEST_F(Origin, WhyTellsEveryStepAndWhatDecides) {
                                all.out.substr(0, all.out.find('\n'))))
       << all.out;
   EXPECT_TRUE(all.out.ends_with("/plugins/zero3.so is shadowed by " + folder_.file("own/zero3.so") + "\n")) << all.out;
-  for (const json& one : json::parse(run({"plugins", "list", file, "--json", "-"}).out).at("strategies")) {
+  const json listed = json::parse(run({"plugins", "list", file, "--json", "-"}).out);
+  for (const json& one : listed.at("strategies")) {
     EXPECT_EQ(one.at("sha256").get<std::string>().size(), 64U);
     EXPECT_EQ(one.at("required_abi"), "1.0");
   }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <initializer_list>
 #include <iterator>
@@ -58,9 +59,10 @@ inline Job job(const Way& way, int microbatches = 1) {
   return job(way.ranks, way.strategy, microbatches, way.overlap);
 }
 
-// The job with a budget for the strategy that spends one: half of what keeping every unit costs.
+// The job with a budget for a strategy that spends one: half of what keeping every unit costs.
 inline Job with_budget(Job job, const Model& model, int optimizer_states) {
-  if (job.strategy.plugin != tests::shipped("byte_budget") || job.memory.budget > 0) return job;
+  if (!tests::needs_budget(std::filesystem::path(job.strategy.plugin).stem().string()) || job.memory.budget > 0)
+    return job;
   const auto peak = [&](const char* strategy, const OptionValues& options) {
     return engine::plan_strategy(job, model, {tests::shipped(strategy), options, "test"}, optimizer_states).peak.total();
   };

@@ -155,6 +155,28 @@ TEST(BrokenPlugin, WhatIsThrownBecomesAnError) {
   EXPECT_EQ(with("long"), where + std::string(1023, 'x'));
 }
 
+TEST(BrokenPlugin, AnExtensionsTableIsWholeAndWhatItSaysIsChecked) {
+  EXPECT_EQ(loading("short_extension"),
+            "plugin: plugin @short_extension.so (short_extension 1.0.0): has a table of 4 bytes for "
+            "reshard.feedback/1; it has "
+            "16 (build it again with this host's headers) [entry.extension]");
+  EXPECT_EQ(
+      loading("empty_extension"),
+      "plugin: plugin @empty_extension.so (empty_extension 1.0.0): has a table for reshard.feedback/1 without summary "
+      "(build it again with this host's headers) [entry.extension]");
+  const auto telling = [](const char* name) {
+    return error_text([&] {
+      StrategyInstance instance = Strategy::load(broken(name)).create({});
+      EXPECT_TRUE(instance.takes_feedback());
+      instance.tell(StepSummary());
+    });
+  };
+  EXPECT_EQ(telling("wishes_much"),
+            "plugin: plugin @wishes_much.so (wishes_much 1.0.0): feedback asked for 7, not 0 or 1 (to decide anew)");
+  EXPECT_EQ(telling("no_feedback"), "plugin: plugin @no_feedback.so (no_feedback 1.0.0): feedback failed: too noisy");
+  EXPECT_FALSE(Strategy::load(broken("talks")).create({}).takes_feedback());
+}
+
 TEST(BrokenPlugin, TheFloatingPointStateIsRestoredAndTheChangeSaidOnce) {
   const FloatingPointState before = FloatingPointState::read();
   std::vector<std::string> said;

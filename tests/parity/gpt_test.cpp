@@ -163,10 +163,11 @@ INSTANTIATE_TEST_SUITE_P(All, GptParity,
                          case_name);
 
 // The strategies of the next kind: hybrid in replicas of two where there are four ranks, node_reshard on nodes of two,
-// byte_budget with half of what keeping every unit costs.
+// byte_budget and adaptive with half of what keeping every unit costs.
 INSTANTIATE_TEST_SUITE_P(More, GptParity,
                          testing::Combine(testing::Values(Heads{"tied", "root"}, Heads{"untied", "split"}),
-                                          testing::Values("hybrid", "node_reshard", "keep_last", "byte_budget"),
+                                          testing::Values("hybrid", "node_reshard", "keep_last", "byte_budget",
+                                                          "adaptive"),
                                           testing::Values(2, 4), testing::Values(1, 2)),
                          case_name);
 

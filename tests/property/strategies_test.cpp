@@ -161,6 +161,7 @@ TEST_P(Choosers, LeaveTheBitsOfZero3) {
         {"byte_budget without room", "byte_budget", {}, {}, 0, 0, least},
         {"byte_budget with some", "byte_budget", {}, {}, 0, 0, (least + most) / 2},
         {"byte_budget with enough", "byte_budget", {}, {}, 0, 0, most},
+        {"adaptive", "adaptive", {{"measure", {int64_t{1}, "test"}}, {"least_gain", {0.0, "test"}}}, {}, 0, 0, most},
     };
     for (const int node : base::divisors(ranks_)) {
       ways.push_back({fmt::format("node_reshard, nodes of {}", node), "node_reshard", {}, {}, 0, node});

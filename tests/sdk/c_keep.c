@@ -80,7 +80,8 @@ static const reshard_strategy strategy = {sizeof(reshard_strategy),
                                           sizeof(reshard_option),
                                           create,
                                           destroy,
-                                          decide};
+                                          decide,
+                                          NULL};
 static const reshard_strategy* const strategies[] = {&strategy};
 
 RESHARD_EXPORT const reshard_entry reshard_plugin_v1;

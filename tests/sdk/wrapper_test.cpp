@@ -154,6 +154,10 @@ TEST(Wrapper, TextsForReasons) {
   EXPECT_EQ(bytes_text(3 << 20 | 12345), "3.01 MiB");
   EXPECT_EQ(bytes_text(int64_t{80} << 30), "80 GiB");
   EXPECT_EQ(bytes_text(INT64_MAX), "8 EiB");
+  EXPECT_EQ(seconds_text(1.5), "1.5 s");
+  EXPECT_EQ(seconds_text(0.0022501), "2.25 ms");
+  EXPECT_EQ(seconds_text(0.00098), "980 µs");
+  EXPECT_EQ(seconds_text(0), "0 µs");
   EXPECT_EQ(divisors_text(1), "1");
   EXPECT_EQ(divisors_text(7), "1 and 7");
   EXPECT_EQ(divisors_text(12), "1, 2, 3, 4, 6 and 12");

@@ -167,6 +167,7 @@ Tree read_tree(const std::string& root) {
   namespace fs = std::filesystem;
   std::map<std::string, std::string> files;
   const auto take = [&](const fs::path& path) {
+    if (path.filename() == ".git") return;  // a file in a second working tree of the same repository
     if (fs::is_regular_file(path) && is_text(path)) files[fs::relative(path, root).generic_string()] = read_file(path);
   };
   for (const auto& entry : fs::directory_iterator(root)) take(entry.path());

@@ -54,6 +54,7 @@ struct ArmResult {
   std::vector<std::string> log;   // what the plugin warned of while it decided: "warning: …"
 
   int blocks = 0;               // turns that were finished
+  int replans = 0;              // how often it decided anew in them; each turn begins with its first plan
   std::vector<double> seconds;  // of their timed steps, in order; the slowest rank's
   double median_seconds = 0;
   double ratio = 1, ratio_low = 1, ratio_high = 1;  // to the first arm, block by block: median, least, most

@@ -60,6 +60,20 @@ struct TrafficByOp {
   }
 };
 
+// A strategy that was told what a step showed has decided anew, and its plan was adopted between two steps.
+struct Replan {
+  int64_t steps_done = 0;
+  std::string plan_hash;             // of the new plan
+  std::vector<std::string> changes;  // "h.1: after_forward = keep: REASON", one per unit whose decision is another now
+  int units_kept_before = 0, units_kept = 0;
+  MemoryPeak predicted;        // of a declared step under the new plan
+  MemoryPeak measured_before;  // on this rank, since the plan before it was adopted
+  bool adds_alike = true;      // gradients are added at the same points in the same order as before
+  bool relaid = false;         // shard_over changed: parameters and optimizer state were laid out anew
+  double seconds = 0;
+  std::vector<std::string> log;  // what the strategy warned of
+};
+
 struct Report {
   std::string strategy, strategy_version, strategy_file, plan_hash;
   int ranks = 1, shards = 1;
@@ -72,6 +86,7 @@ struct Report {
   TrafficByOp traffic;            // of all steps and passes so far
   TrafficByOp traffic_declared;   // of one declared step of the present plan: what explain predicts
   MemoryPeak predicted, measured;
+  std::vector<Replan> replans;        // in their order
   int64_t system_bytes = 0;           // taken from the operating system by the pool
   int64_t system_allocations = 0;     // how often; does not grow after the second step of a plan
 };

@@ -153,6 +153,7 @@ struct StepResult {
   bool stop_requested = false;  // some rank called request_stop(): every rank sees it after the same step
   bool skipped = false;         // no update: the loss or the gradient was not finite on some rank
   bool skipped_by_program = false;  // no update: the program called skip()
+  bool decided_anew = false;        // the strategy has another plan from here on: the last of Report::replans
 };
 
 // A strategy to run: a name or a path, and options over those of the job's [strategy.options.NAME].

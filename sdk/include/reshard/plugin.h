@@ -246,8 +246,13 @@ typedef struct reshard_strategy {
   /* [control] Ends an instance; no call about it follows. */
   void (*destroy)(void* instance);
   /* [serial] Answers. A pure function of the instance's settings and the problem: no clock, no environment, no rank,
-   * no memory of earlier calls, for every rank asks its own instance and all must get the same. */
+   * no memory of earlier calls, for every rank asks its own instance and all must get the same. An extension may hand
+   * an instance more to go by, the same on every rank. */
   int32_t (*decide)(void* instance, const reshard_problem* problem, const reshard_plan* plan, reshard_error* error);
+  /* [any] Optional (NULL). What the strategy can do beyond this table, by id: a table of the extension's header, or
+   * NULL for an id that it does not know. It stays valid and unchanged to the end of deinit. The ids of this SDK begin
+   * with "reshard." and have a header in reshard/ext; anybody may add "com.vendor.NAME/1". */
+  const void* (*get_extension)(reshard_text id);
 } reshard_strategy;
 
 /* The type of `reshard_plugin_v1`. The first 16 bytes are the same in every major. */

@@ -123,7 +123,8 @@ RESHARD_AT(reshard_strategy, option_size, 68);
 RESHARD_AT(reshard_strategy, create, 72);
 RESHARD_AT(reshard_strategy, destroy, 80);
 RESHARD_AT(reshard_strategy, decide, 88);
-RESHARD_SIZE(reshard_strategy, 96);
+RESHARD_AT(reshard_strategy, get_extension, 96);
+RESHARD_SIZE(reshard_strategy, 104);
 
 RESHARD_AT(reshard_entry, magic, 0);
 RESHARD_AT(reshard_entry, struct_size, 8);

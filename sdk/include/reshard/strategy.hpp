@@ -14,6 +14,7 @@
 // decide may run on several instances at once and on any thread; it is const, since all ranks must get the same answers
 // from the same problem. It reports failure by throwing: OptionError names an option, ProblemError says that the
 // problem cannot be served, any other std::exception is a failure of the strategy. Nothing crosses the C table.
+// A strategy that also has `bool feedback(const Feedback&)` is told what each step showed, and may ask to decide anew.
 // Header only; needs the standard library alone. What each answer means is told in plugin.h.
 
 #include <cstdint>
@@ -23,6 +24,7 @@
 #include <new>
 #include <string_view>
 
+#include "strategy_feedback.hpp"
 #include "strategy_options.hpp"
 
 // Who made the strategy; a build may define it.
@@ -117,6 +119,21 @@ struct Functions {
       self->strategy.decide(problem, plan);
     });
   }
+
+  static int32_t summary(void* instance, const reshard_summary* raw, uint32_t* decide_anew,
+                         reshard_error* error) noexcept {
+    return guarded(error, [&] {
+      if constexpr (HasFeedback<T>::value)
+        *decide_anew = static_cast<Instance<T>*>(instance)->strategy.feedback(Feedback(raw)) ? 1 : 0;
+      else
+        (void)instance, (void)raw, (void)decide_anew;
+    });
+  }
+
+  static const void* get_extension(reshard_text id) noexcept {
+    static const reshard_feedback feedback = {sizeof(reshard_feedback), 0, &Functions::summary};
+    return HasFeedback<T>::value && view(id) == RESHARD_FEEDBACK_ID ? &feedback : nullptr;
+  }
 };
 
 }  // namespace reshard::sdk::detail
@@ -138,7 +155,8 @@ struct Functions {
                                          sizeof(reshard_option),                            \
                                          &ReshardFunctions::create,                         \
                                          &ReshardFunctions::destroy,                        \
-                                         &ReshardFunctions::decide};                        \
+                                         &ReshardFunctions::decide,                         \
+                                         &ReshardFunctions::get_extension};                 \
   const reshard_strategy* const reshard_strategies[] = {&reshard_descriptor};               \
   }                                                                                         \
   RESHARD_EXPORT const reshard_entry reshard_plugin_v1 = {RESHARD_MAGIC,                    \

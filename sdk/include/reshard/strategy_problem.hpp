@@ -272,6 +272,18 @@ inline std::string bytes_text(int64_t bytes) {
   return text + " " + names[unit];
 }
 
+// "1.5 s", "2.25 ms", "980 µs": three significant digits.
+inline std::string seconds_text(double seconds) {
+  char text[32];
+  if (seconds >= 1)
+    std::snprintf(text, sizeof text, "%.3g s", seconds);
+  else if (seconds >= 1e-3)
+    std::snprintf(text, sizeof text, "%.3g ms", seconds * 1e3);
+  else
+    std::snprintf(text, sizeof text, "%.3g µs", seconds * 1e6);
+  return text;
+}
+
 // "1, 2, 4 and 8": the numbers that divide `ranks`, for errors about one that does not.
 inline std::string divisors_text(uint32_t ranks) {
   std::string text;

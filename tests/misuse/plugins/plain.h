@@ -49,6 +49,9 @@ static void plain_destroy(void* instance) {
 }
 #define DESTROY plain_destroy
 #endif
+#ifndef GET_EXTENSION
+#define GET_EXTENSION NULL
+#endif
 
 static const reshard_strategy strategy = {sizeof(reshard_strategy),
                                           0,
@@ -60,7 +63,8 @@ static const reshard_strategy strategy = {sizeof(reshard_strategy),
                                           sizeof(reshard_option),
                                           CREATE,
                                           DESTROY,
-                                          DECIDE};
+                                          DECIDE,
+                                          GET_EXTENSION};
 static const reshard_strategy* const strategies[] = {&strategy};
 
 RESHARD_EXPORT const reshard_entry reshard_plugin_v1;
