@@ -2,6 +2,9 @@
 // and pass on two ranks with units so small (64 elements a rank) that only latency counts. Memory allocation per hook is
 // counted too and must be 0 after the first step.
 //
+// A step's end is measured where the strategy listens (adaptive) and where it does not, and a whole step where a plugin decides
+// and where the user's own entries do: once the plan is made, neither asks a plugin.
+//
 // Wanted: <= 0.5 µs per hook; <= 2 µs per unit and pass, the collectives' own latency (printed as a yardstick) apart.
 
 #include <atomic>
@@ -42,11 +45,20 @@ Model small_units(int ranks) {
   return model;
 }
 
-Job small_job(int ranks, const std::string& strategy) {
+Job small_job(int ranks, const std::string& strategy, bool decided_by_user) {
   Job job;
   job.strategy.plugin = std::string(RESHARD_BINARY_DIR) + "/plugins/" + strategy + ".so";
   job.mesh.ranks = ranks;
   job.train.steps = 1;
+  job.memory.budget = int64_t{1} << 30;
+  if (decided_by_user) {
+    UnitOverride all;
+    all.match = "*";
+    all.after_forward = {AfterForward::free(), "bench"};
+    all.after_backward = {AfterBackward::free, "bench"};
+    all.reduce = {Reduce::each, "bench"};
+    job.strategy.units.push_back(all);
+  }
   return job;
 }
 
@@ -54,6 +66,7 @@ Job small_job(int ranks, const std::string& strategy) {
 struct Cost {
   double seconds_per_step = 0, seconds_per_collective = 0;
   double allocations_per_step = 0;
+  double seconds_per_end = 0;  // of end_step()
 };
 
 void pass(Runtime& runtime) {
@@ -71,13 +84,14 @@ void pass(Runtime& runtime) {
   runtime.after_backward(kRoot);
 }
 
-Cost measure(int ranks, const std::string& strategy, int steps) {
+Cost measure(int ranks, const std::string& strategy, int steps, bool decided_by_user = false) {
   Cost cost;
-  const Job job = small_job(ranks, strategy);
+  const Job job = small_job(ranks, strategy, decided_by_user);
   const Model model = small_units(ranks);
   launch(job, [&](Rank& rank) {
     Runtime runtime(job, model, rank);
     runtime.fill([](std::string_view, int64_t, std::span<float> values) { std::fill(values.begin(), values.end(), 1.0F); });
+    double ends = 0;
     const auto hooks = [&] {
       runtime.begin_step();
       runtime.begin_micro_batch();
@@ -86,13 +100,17 @@ Cost measure(int ranks, const std::string& strategy, int steps) {
       const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
       runtime.reduce();
       runtime.update(runtime.gradient_norm());
+      const auto end = std::chrono::steady_clock::now();
       runtime.end_step(0);
+      ends += std::chrono::duration<double>(std::chrono::steady_clock::now() - end).count();
       return seconds;
     };
     for (int s = 0; s < 3; ++s) hooks();
     const int64_t before = allocations.load();
     double seconds = 0;
+    ends = 0;
     for (int s = 0; s < steps; ++s) seconds += hooks();
+    const double seconds_per_end = ends / steps;
     const int64_t made = allocations.load() - before;
     float values[64 * 8] = {};
     rank.barrier();
@@ -100,7 +118,7 @@ Cost measure(int ranks, const std::string& strategy, int steps) {
     for (int i = 0; i < 1000; ++i)
       rank.communicator().reduce_scatter(values, Dtype::fp32, values + 64 * rank.index(), Dtype::fp32, 64, {}, {});
     const double yardstick = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / 1000;
-    if (rank.first()) cost = {seconds / steps, ranks > 1 ? yardstick : 0, static_cast<double>(made) / steps};
+    if (rank.first()) cost = {seconds / steps, ranks > 1 ? yardstick : 0, static_cast<double>(made) / steps, seconds_per_end};
   });
   return cost;
 }
@@ -130,10 +148,29 @@ void unit_cost(benchmark::State& state, const std::string& strategy) {
   state.counters["us_per_collective"] = collectives / runs * 1e6;
 }
 
+void end_cost(benchmark::State& state, const std::string& strategy) {
+  double seconds = 0;
+  for (auto _ : state) seconds += measure(2, strategy, 200).seconds_per_end;
+  state.counters["us_per_end"] = seconds / static_cast<double>(state.iterations()) * 1e6;
+}
+
+// Turn by turn, so that both see the same machine.
+void who_decides(benchmark::State& state) {
+  double plugin = 0, user = 0;
+  for (auto _ : state) {
+    plugin += measure(2, "zero3", 200).seconds_per_step;
+    user += measure(2, "zero2", 200, true).seconds_per_step;
+  }
+  state.counters["plugin_over_user"] = plugin / user;
+}
+
 BENCHMARK_CAPTURE(hook_cost, zero3, std::string("zero3"))->Iterations(5);
 BENCHMARK_CAPTURE(hook_cost, zero2, std::string("zero2"))->Iterations(5);
 BENCHMARK_CAPTURE(unit_cost, zero3, std::string("zero3"))->Iterations(5);
 BENCHMARK_CAPTURE(unit_cost, zero2, std::string("zero2"))->Iterations(5);
+BENCHMARK_CAPTURE(end_cost, zero3, std::string("zero3"))->Iterations(5);
+BENCHMARK_CAPTURE(end_cost, adaptive, std::string("adaptive"))->Iterations(5);
+BENCHMARK(who_decides)->Iterations(20);
 
 }  // namespace
 }  // namespace reshard

@@ -102,6 +102,46 @@ TEST(Wrapper, ARefusalComesBackAsItWasGiven) {
   }
 }
 
+// A strategy that has feedback() offers it; one that has not offers nothing.
+struct Hears {
+  bool feedback(const Feedback& step) {
+    if (step.step() == 7) throw std::runtime_error("seven is too many");
+    return step.unit(1).gathers == 5 && step.peak_bytes() == 21 && step.peak_bytes(RESHARD_ACTIVATIONS) == 6;
+  }
+  void decide(const Problem&, Plan&) const {}
+};
+
+TEST(Wrapper, FeedbackIsOfferedByWhoHasIt) {
+  using None = detail::Functions<EveryOption, &reshard_descriptor>;
+  using Some = detail::Functions<Hears, &reshard_descriptor>;
+  EXPECT_EQ(None::get_extension(RESHARD_TEXT(RESHARD_FEEDBACK_ID)), nullptr);
+  EXPECT_EQ(Some::get_extension(RESHARD_TEXT("reshard.feedback/2")), nullptr);
+  EXPECT_EQ(Some::get_extension({nullptr, 0}), nullptr);
+  const auto* table = static_cast<const reshard_feedback*>(Some::get_extension(RESHARD_TEXT(RESHARD_FEEDBACK_ID)));
+  ASSERT_NE(table, nullptr);
+  EXPECT_EQ(table->struct_size, sizeof(reshard_feedback));
+  struct Later {
+    reshard_unit_summary unit;
+    uint64_t added_by_a_minor;
+  } units[2] = {};
+  units[1].unit.gathers = 5;
+  reshard_summary step{};
+  step.struct_size = sizeof step, step.units = &units[0].unit, step.unit_count = 2, step.unit_size = sizeof(Later);
+  for (int i = 0; i < RESHARD_MEMORY_CATEGORIES; ++i) step.peak_bytes[i] = i + 1;
+  detail::Instance<Hears> instance;
+  uint32_t anew = 0;
+  reshard_error error{};
+  error.struct_size = sizeof error;
+  EXPECT_EQ(table->summary(&instance, &step, &anew, &error), RESHARD_OK);
+  EXPECT_EQ(anew, 1U);
+  units[1].unit.gathers = 6;
+  EXPECT_EQ(table->summary(&instance, &step, &anew, &error), RESHARD_OK);
+  EXPECT_EQ(anew, 0U);
+  step.step = 7;
+  EXPECT_EQ(table->summary(&instance, &step, &anew, &error), RESHARD_FAILED);
+  EXPECT_EQ(std::string(error.text, error.text_size), "seven is too many");
+}
+
 TEST(Wrapper, LongTextsAreCutAtALetter) {
   char room[4];
   EXPECT_EQ(detail::copy("abcd", room, sizeof room), 4u);

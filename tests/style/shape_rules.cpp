@@ -21,7 +21,8 @@ bool is_read_once(const Source& source) {
   if (directives.empty()) return false;
   const Directive& first = directives.front();
   if (first.name == "pragma") return parts(first.rest) == std::vector<std::string>{"once"};
-  return starts_with(source.path, "sdk/") && first.name == "ifndef" && directives.size() > 1 &&
+  const bool of_sdk = starts_with(source.path, "sdk/") || starts_with(source.path, "tests/sdk/abi_");  // frozen ones, too
+  return of_sdk && first.name == "ifndef" && directives.size() > 1 &&
          directives[1].name == "define" && directives[1].rest == first.rest;
 }
 
