@@ -181,6 +181,31 @@ TEST(Docs, EveryRefusalsIdIsExplained) {
   EXPECT_EQ(ids_in(fs::path(RESHARD_SOURCE_DIR) / "sdk" / "README.md", "`"), thrown);
 }
 
+// Each message that the reference shows stands in the sources: every piece of it between two "…".
+TEST(Docs, EveryMessageOfTheReferenceIsSaid) {
+  std::string sources;
+  for (const auto& entry : fs::directory_iterator(fs::path(RESHARD_SOURCE_DIR) / "core" / "plugin")) {
+    std::ifstream in(entry.path());
+    sources += std::string{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  }
+  sources = std::regex_replace(sources, std::regex("\"\\s*\n\\s*\""), "");  // literals that go on in the next line
+  sources = std::regex_replace(sources, std::regex("\\\\\""), "\"");
+  std::ifstream in(fs::path(RESHARD_SOURCE_DIR) / "sdk" / "REFERENCE.md");
+  std::set<std::string> ids;
+  const std::regex row("\\| `((?:file|trust|elf|abi|probe|load|entry)\\.[a-z-]+)` \\| (.*) \\| (.*) \\|");
+  for (std::string line; std::getline(in, line);) {
+    std::smatch cells;
+    if (!std::regex_match(line, cells, row)) continue;
+    EXPECT_TRUE(ids.insert(cells[1]).second) << cells[1] << " stands there twice";
+    EXPECT_NE(sources.find("\"" + cells[1].str() + "\""), std::string::npos) << cells[1] << " is no id";
+    const std::string message = std::regex_replace(cells[2].str(), std::regex("…|; "), "\n");
+    std::istringstream pieces(message);
+    for (std::string piece; std::getline(pieces, piece);)
+      EXPECT_NE(sources.find(piece), std::string::npos) << cells[1] << " never says \"" << piece << "\"";
+  }
+  EXPECT_GT(ids.size(), 40U);
+}
+
 TEST(Docs, TheComparisonCanFail) {
   EXPECT_TRUE(line_matches("step 10  loss 4.21  3 ms", "step 200  loss 1.5  12 s"));
   EXPECT_FALSE(line_matches("step 10  loss 4.21", "step 10  norm 4.21"));
