@@ -225,42 +225,6 @@ TEST(Runtime, AProgramsOwnMemoryIsCountedAsActivations) {
   });
 }
 
-TEST(Runtime, AProgramCanBringItsOwnOptimizer) {
-  class Sign final : public Optimizer {
-   public:
-    std::string name() const override { return "sign"; }
-    std::vector<std::string> state_names() const override { return {"last"}; }
-    void update(const Fragment& fragment, const StepInfo& info) const override {
-      for (int64_t i = 0; i < fragment.length; ++i) {
-        fragment.values[i] -= static_cast<float>(info.lr) * (fragment.gradient[i] > 0 ? 1.0F : -1.0F);
-        fragment.state[0][i] = fragment.gradient[i];
-      }
-    }
-  };
-  const Model model = blocks();
-  const auto train = [&](const char* strategy, const char* optimizer) {
-    toy::Values values;
-    Job job = toy::job(2, strategy);
-    job.optimizer.name = optimizer;
-    launch(job, [&](Rank& rank) {
-      Runtime runtime(job, model, rank, std::make_unique<Sign>());
-      toy::fill(runtime);
-      step(runtime);
-      toy::Values mine = toy::read_all(runtime);
-      if (rank.first()) values = std::move(mine);
-    });
-    return values;
-  };
-  const toy::Values values = train("zero3", "program");
-  EXPECT_EQ(values, train("replicate", "program"));
-  EXPECT_NE(values.at("w0")[0], toy::initial("w0", 0));
-  // The job's word is not overridden by what the program brings.
-  EXPECT_EQ(
-      error_of([&] { train("zero3", "adamw"); }),
-      "default: this program hands over the optimizer \"sign\", and the job names \"adamw\" (set [optimizer] name = "
-      "\"program\" to use the program's own)");
-}
-
 TEST(Runtime, FillingAfterAnEvaluationLeavesNothingStale) {
   const Model model = blocks();
   for (const char* strategy : tests::kShipped)
