@@ -279,11 +279,13 @@ TEST(ReadFile, WhatIsNoJobFile) {
 }
 
 TEST(ReadFile, PlacesHoldThePathAsGiven) {
-  const std::string path = std::filesystem::relative(testing::TempDir()).string() + "/../reshard_bad.toml";
+  const std::string folder = testing::TempDir() + "/reshard_places_" + std::to_string(getpid());
+  std::filesystem::create_directories(folder + "/inside");
+  const std::string path = std::filesystem::relative(folder).string() + "/inside/../bad.toml";
   std::ofstream(path) << "[train]\nstep = 1\n";
   EXPECT_EQ(error_of([&] { read_job(path); }),
             path + ":2:1: unknown key \"step\" in [train] (did you mean \"steps\"?)");
-  std::remove(path.c_str());
+  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

@@ -5,34 +5,9 @@
 #include <chrono>
 
 #include "base/check.h"
-#include "reshard/text.h"
 
 namespace reshard::comm {
 namespace {
-
-const char* name(Collective collective) {
-  switch (collective) {
-    case Collective::all_gather: return "all-gather";
-    case Collective::reduce_scatter: return "reduce-scatter";
-    case Collective::all_reduce: return "all-reduce";
-    case Collective::broadcast: return "broadcast";
-    case Collective::barrier: return "barrier";
-    case Collective::exchange: return "exchange";
-  }
-  return "unknown";
-}
-
-// "fp32", "bf16 to fp32", "bytes".
-std::string formats(const Call& call) {
-  const auto name_of = [](std::optional<Dtype> dtype) { return dtype ? reshard::name(*dtype) : "bytes"; };
-  if (call.input_dtype == call.output_dtype) return name_of(call.input_dtype);
-  return fmt::format("{} to {}", name_of(call.input_dtype), name_of(call.output_dtype));
-}
-
-bool same(const Call& a, const Call& b) {
-  return a.collective == b.collective && a.root == b.root && a.tag.unit == b.tag.unit && a.bytes == b.bytes &&
-         a.input_dtype == b.input_dtype && a.output_dtype == b.output_dtype;
-}
 
 // After so long a wait its place is noted; most waits are over long before, and noting takes a lock.
 constexpr int64_t kUnusuallyLong = 50'000'000;
@@ -43,12 +18,6 @@ int64_t now_nanoseconds() {
 }
 
 }  // namespace
-
-std::string text(const Call& call) {
-  std::string text = name(call.collective);
-  if (call.tag.unit_name.empty()) return text;
-  return text + (call.tag.unit >= 0 ? " of unit " : " of ") + std::string(call.tag.unit_name);
-}
 
 Rendezvous::Rendezvous(std::shared_ptr<Terms> terms, std::vector<int> members)
     : terms_(std::move(terms)), members_(std::move(members)), slots_(std::make_unique<Slot[]>(members_.size())) {}
@@ -183,10 +152,7 @@ void Participant::compare() {
 // only as long as their ranks stay.
 void Participant::disagree(int other) {
   const auto side = [this](int rank) {
-    const Call& call = peer(rank);
-    const std::string root = call.collective == Collective::broadcast ? fmt::format("root {}, ", call.root) : "";
-    return fmt::format("rank {} is in {} ({}{} bytes, {})", name_of(rank), text(call), root,
-                       base::count_text(static_cast<int64_t>(call.bytes)), formats(call));
+    return fmt::format("rank {} is in {}", name_of(rank), full_text(peer(rank)));
   };
   const std::string what = fmt::format("ranks {} and {} disagree in collective {}: {}, {}", name_of(0), name_of(other),
                                        mine().collectives, side(0), side(other));

@@ -28,6 +28,7 @@
 #include <utility>
 #include <vector>
 
+#include "comm/call.h"
 #include "comm/communicator.h"
 #include "comm/local/failure.h"
 #include "comm/local/recovery.h"
@@ -35,22 +36,6 @@
 #include "device/host/wait.h"
 
 namespace reshard::comm {
-
-enum class Collective : uint8_t { all_gather, reduce_scatter, all_reduce, broadcast, barrier, exchange };
-
-// One rank's side of a collective.
-struct Call {
-  Collective collective = Collective::barrier;
-  int root = 0;  // of a broadcast
-  Tag tag;
-  size_t bytes = 0;  // as the collective counts them; equal on all ranks
-  std::optional<Dtype> input_dtype = {}, output_dtype = {};
-  const void* input = nullptr;
-  void* output = nullptr;
-};
-
-// "all-gather of unit h.3", "exchange of gradient norm", "barrier".
-std::string text(const Call& call);
 
 class Rendezvous;
 
