@@ -115,6 +115,16 @@ TEST(ProcessesAlone, AsManyAsTheJobSays) {
       none.text,
       "mlp: --ranks: the job has 4 ranks, and no launcher has started this process (start it by mpirun -n 4, or with "
       "--processes)\n");
+  const Ran other =
+      run("env RANK=0 "
+          "WORLD_SIZE=4 " +
+          train);
+  EXPECT_EQ(other.status, 2);
+  EXPECT_NE(
+      other.text.find(
+          "mlp: --set mesh.communicator: the job has 4 ranks, and mpi finds 1 process (start it by mpirun -n 4)\n"),
+      std::string::npos)
+      << other.text;
   const Ran threads = run(mpirun(2) + kMlp + " train " + kJob + " --set mesh.ranks=0");
   EXPECT_EQ(threads.status, 2);
   EXPECT_EQ(count(threads.text,
