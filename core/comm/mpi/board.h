@@ -26,8 +26,8 @@
 
 namespace reshard::comm::mpi {
 
-inline constexpr int kLanes = 12;  // groups that a rank is in at a time
-inline constexpr size_t kChunkBytes = size_t{128} << 10;
+inline constexpr int kLanes = 8;  // groups that a rank is in at a time
+inline constexpr size_t kChunkBytes = size_t{512} << 10;
 inline constexpr size_t kMailboxBytes = 2 * kChunkBytes;  // while one chunk is read, the next is written
 
 // A text of at most so many bytes.
