@@ -110,6 +110,10 @@ void Board::interrupt(const SharedCause& cause) const noexcept {
 
 void Board::end(const SharedCause& cause) const noexcept {
   const std::lock_guard guard(head().lock);
+  end_locked(cause);
+}
+
+void Board::end_locked(const SharedCause& cause) const noexcept {
   if (final()) return;
   head().final = cause;
   head().state.fetch_or(kFinal, std::memory_order_seq_cst);

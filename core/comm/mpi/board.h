@@ -26,8 +26,8 @@
 
 namespace reshard::comm::mpi {
 
-inline constexpr int kLanes = 12;  // groups that a rank is in at a time
-inline constexpr size_t kChunkBytes = size_t{128} << 10;
+inline constexpr int kLanes = 8;  // groups that a rank is in at a time
+inline constexpr size_t kChunkBytes = size_t{512} << 10;
 inline constexpr size_t kMailboxBytes = 2 * kChunkBytes;  // while one chunk is read, the next is written
 
 // A text of at most so many bytes.
@@ -121,6 +121,7 @@ class Board {
   // Each keeps the first of its kind. An interruption after a final failure is ignored.
   void interrupt(const SharedCause& cause) const noexcept;
   void end(const SharedCause& cause) const noexcept;
+  void end_locked(const SharedCause& cause) const noexcept;  // REQUIRES: this thread holds head().lock
   bool failed() const { return head().state.load(std::memory_order_seq_cst) != 0; }
   bool final() const { return (head().state.load(std::memory_order_seq_cst) & kFinal) != 0; }
   // REQUIRES: failed(). What came first, or with `last` the final one.

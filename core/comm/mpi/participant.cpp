@@ -186,25 +186,33 @@ void Participant::recover() {
   }
   const Deadline deadline(terms_->timeout_seconds);
   const auto over = [&] { return head.round.load(std::memory_order_acquire) != round; };
-  wait_until(terms_->patience, over, [&] {
-    for (int r = 0; r < all.ranks() && !all.final(); ++r) {
-      const Seat& seat = all.seat(r);
-      if (seat.in_recovery != 0 || over()) continue;
-      if (seat.left.load(std::memory_order_acquire) != 0)
-        all.end(cause(ErrorCode::rank_failed,
-                      fmt::format("rank {} returned while rank {} waits for it in the recovery", r, terms_->rank),
-                      "every rank must run the same steps"));
-      else if (!is_alive(seat))
-        all.end(cause(ErrorCode::rank_failed,
-                      fmt::format("rank {} is gone while rank {} waits for it in the recovery", r, terms_->rank),
-                      "see what ended that process"));
-      else if (deadline.is_over())
-        all.end(cause(ErrorCode::communication,
-                      fmt::format("rank {} did not come to the recovery within {:g} s", r, terms_->timeout_seconds),
-                      fmt::format("see what rank {} is doing, or allow more time if it only computes for long", r)));
-    }
-    if (all.final() && !over()) all.raise(place, true);
-  });
+  wait_until(terms_->patience, over, [&] { check_recovery(place, round, deadline.is_over()); });
+}
+
+// Called while somebody is missing: ends the wait if not all will come. Under the lock, so that a rank that gives up
+// and one that comes last agree on who was first.
+void Participant::check_recovery(const std::string& place, uint32_t round, bool late) {
+  const Board& all = board();
+  const std::lock_guard guard(all.head().lock);
+  if (all.head().round.load(std::memory_order_relaxed) != round) return;
+  for (int r = 0; r < all.ranks() && !all.final(); ++r) {
+    const Seat& seat = all.seat(r);
+    if (seat.in_recovery != 0) continue;
+    if (seat.left.load(std::memory_order_acquire) != 0)
+      all.end_locked(cause(ErrorCode::rank_failed,
+                           fmt::format("rank {} returned while rank {} waits for it in the recovery", r, terms_->rank),
+                           "every rank must run the same steps"));
+    else if (!is_alive(seat))
+      all.end_locked(cause(ErrorCode::rank_failed,
+                           fmt::format("rank {} is gone while rank {} waits for it in the recovery", r, terms_->rank),
+                           "see what ended that process"));
+    else if (late)
+      all.end_locked(
+          cause(ErrorCode::communication,
+                fmt::format("rank {} did not come to the recovery within {:g} s", r, terms_->timeout_seconds),
+                fmt::format("see what rank {} is doing, or allow more time if it only computes for long", r)));
+  }
+  if (all.final()) all.raise(place, true);
 }
 
 }  // namespace reshard::comm::mpi

@@ -59,6 +59,7 @@ class Participant {
   void await(int member, uint32_t step);
   void check_alive(int member, uint32_t step, bool late);
   void compare() const;
+  void check_recovery(const std::string& place, uint32_t round, bool late);
   std::string where() const;
   std::string name_of(int member) const;  // "rank 2", with its host where there are several
   std::string text_of_own() const;

@@ -8,7 +8,7 @@
 
 #include "base/check.h"
 #include "base/fingerprint.h"
-#include "comm/local/reduce.h"
+#include "comm/reduce.h"
 #include "device/device.h"
 
 namespace reshard::comm::mpi {
