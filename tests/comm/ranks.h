@@ -19,6 +19,45 @@
 
 namespace reshard::comm {
 
+using RunRanks =
+    std::function<std::vector<std::exception_ptr>(const LocalOptions&, const std::function<void(Communicator&)>&)>;
+
+// Where ranks are processes: what runs those of this one, and returns every rank's error all the same; how many
+// processes there are, and which this is. Empty: ranks are threads.
+struct Elsewhere {
+  RunRanks run;
+  int processes = 1, process = 0;
+  std::function<int64_t(int ranks, int64_t mine)> sum;
+};
+inline Elsewhere elsewhere;
+
+// Whether this process runs any of so many ranks. If not, run_ranks() does nothing and no rank has an error.
+inline bool is_rank(int ranks) {
+  return !elsewhere.run || (ranks <= elsewhere.processes && elsewhere.process < ranks);
+}
+
+// Sums what ranks count: those of one process share a variable, those of several have one each.
+inline int64_t sum_over_processes(int ranks, int64_t mine) {
+  return elsewhere.sum && is_rank(ranks) ? elsewhere.sum(ranks, mine) : mine;
+}
+
+// Runs a rank's body; a rank that throws fails, one that returns leaves.
+inline void run_rank(Communicator& communicator, const std::function<void(Communicator&)>& body,
+                     std::exception_ptr& failure) {
+  std::string message;
+  try {
+    body(communicator);
+    return communicator.leave();
+  } catch (const Error& error) {
+    message = error.message();
+    failure = std::current_exception();
+  } catch (const std::exception& error) {
+    message = error.what();
+    failure = std::current_exception();
+  }
+  communicator.fail(message);
+}
+
 inline bool on_board() {
   const char* kind = std::getenv("RESHARD_TEST_RANKS");
   return kind != nullptr && std::string_view(kind) == "board";
@@ -54,6 +93,7 @@ class BoardMemory {
 // returns leaves.
 inline std::vector<std::exception_ptr> run_ranks(const LocalOptions& options,
                                                  const std::function<void(Communicator&)>& body) {
+  if (elsewhere.run) return elsewhere.run(options, body);
   LocalRanks ranks(options);
   const BoardMemory board(options.ranks);
   std::vector<std::exception_ptr> errors(static_cast<size_t>(options.ranks));
@@ -62,23 +102,7 @@ inline std::vector<std::exception_ptr> run_ranks(const LocalOptions& options,
     threads.emplace_back([&, rank] {
       const std::unique_ptr<Communicator> communicator =
           on_board() ? board.communicator(options, rank) : ranks.communicator(rank);
-      bool failed = true;
-      std::string message;
-      try {
-        body(*communicator);
-        failed = false;
-      } catch (const Error& error) {
-        message = error.message();
-        errors[static_cast<size_t>(rank)] = std::current_exception();
-      } catch (const std::exception& error) {
-        message = error.what();
-        errors[static_cast<size_t>(rank)] = std::current_exception();
-      }
-      if (failed) {
-        communicator->fail(message);
-      } else {
-        communicator->leave();
-      }
+      run_rank(*communicator, body, errors[static_cast<size_t>(rank)]);
     });
   }
   for (std::thread& thread : threads) thread.join();

@@ -12,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include "comm/mpi/hosts/communicator.h"
 #include "comm/mpi/window.h"
 #include "comm/processes.h"
 #include "reshard/text.h"
@@ -38,7 +39,7 @@ void start_mpi() {
   MPI_Initialized(&started);
   if (started != 0) return;
   int provided = 0;
-  check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "be started");
+  check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided), "be started");
   std::atexit([] {
     int ended = 0;
     MPI_Finalized(&ended);
@@ -173,6 +174,11 @@ extern "C" __attribute__((visibility("default"))) reshard::comm::Processes* resh
       throw Error(ErrorCode::config,
                   fmt::format("the module reshard-mpi.so is of build {}, the program of {}", own, build), "",
                   "install both from one build");
+    comm::mpi::start_mpi();
+    if (comm::hosts::are_several())
+      return comm::hosts::start(
+                 {.timeout_seconds = options->timeout_seconds, .threads_per_rank = options->threads_per_rank})
+          .release();
     return new comm::mpi::MpiProcesses(*options);
   } catch (const Error& failure) {
     comm::mpi::put(failure, *error);
