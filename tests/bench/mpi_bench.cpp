@@ -1,20 +1,21 @@
-// Our collectives among threads against MPI's among as many processes, measured in turns in one run:
+// Our collectives among processes against MPI's own among the same ones, measured in turns in one run:
 //
-//   mpirun -n 2 build/bench/mpi_bench        (as root: --allow-run-as-root)
+//   mpirun -n 2 build/bench/mpi_bench        (as root: --allow-run-as-root; more ranks than cores: --oversubscribe)
 //
-// Process 0 runs our ranks as its threads while the other processes sleep. S is the bytes of a rank's whole buffer; the
-// ratio is the median over the turns of MPI's time / ours.
+// S is the bytes of a rank's whole buffer; the ratio is the median over the turns of MPI's time / ours. "letters" is what
+// the ranks of several hosts use, each process as if on a host of its own.
 
 #include <mpi.h>
-#include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <functional>
 #include <memory>
 #include <vector>
 
-#include "comm/local/local.h"
+#include "comm/mpi/hosts/communicator.h"
+#include "comm/processes.h"
 #include "memory/pool.h"
 #include "reshard/text.h"
 #include "tests/bench/team.h"
@@ -33,15 +34,8 @@ struct Buffers {
   memory::Block whole, source;
 };
 
-// A barrier whose waiting costs no core, as MPI's own would.
-void sleep_until_all_are_here() {
-  MPI_Request request;
-  MPI_Ibarrier(MPI_COMM_WORLD, &request);
-  for (int done = 0; done == 0; usleep(200)) MPI_Test(&request, &done, MPI_STATUS_IGNORE);
-}
-
 // Seconds per call, the slowest process counting.
-double mpi_seconds(int rounds, const std::function<void()>& call) {
+double seconds_of(int rounds, const std::function<void()>& call) {
   MPI_Barrier(MPI_COMM_WORLD);
   const double start = MPI_Wtime();
   for (int i = 0; i < rounds; ++i) call();
@@ -50,41 +44,28 @@ double mpi_seconds(int rounds, const std::function<void()>& call) {
   return slowest;
 }
 
-struct Ours {
-  Ours(int count, size_t bytes) : team(count), ranks({.ranks = count}), all(static_cast<size_t>(count)) {
-    team.seconds([&](int rank) {
-      all[static_cast<size_t>(rank)] = {ranks.communicator(rank), std::make_unique<Buffers>(bytes)};
-    });
-  }
-  struct Rank {
-    std::unique_ptr<comm::Communicator> communicator;
-    std::unique_ptr<Buffers> buffers;
-  };
-  Team team;
-  comm::LocalRanks ranks;
-  std::vector<Rank> all;
-};
-
 struct Case {
   const char* name;
   std::function<void(Buffers&)> mpi;
-  std::function<void(Ours::Rank&)> ours;
+  std::function<void(comm::Communicator&, Buffers&)> ours;
 };
 
-void measure(const Case& one, size_t bytes, int rounds, Buffers& buffers, Ours* ours) {
+struct Ours {
+  const char* name;
+  std::unique_ptr<comm::Processes> processes;
+  std::unique_ptr<comm::Communicator> communicator;
+};
+
+void measure(const Case& one, const Ours& ours, size_t bytes, Buffers& buffers) {
+  const int rounds = static_cast<int>(std::max<size_t>(1, (size_t{1} << 20) / bytes));
   Pairs pairs;
   for (int turn = 0; turn < 9; ++turn) {
-    const double theirs = mpi_seconds(rounds, [&] { one.mpi(buffers); });
-    if (ours != nullptr) {
-      const double seconds = ours->team.seconds([&](int rank) {
-        for (int i = 0; i < rounds; ++i) one.ours(ours->all[static_cast<size_t>(rank)]);
-      });
-      if (turn > 0) pairs.add(seconds / rounds, theirs);
-    }
-    sleep_until_all_are_here();
+    const double theirs = seconds_of(rounds, [&] { one.mpi(buffers); });
+    const double seconds = seconds_of(rounds, [&] { one.ours(*ours.communicator, buffers); });
+    if (turn > 0) pairs.add(seconds, theirs);
   }
-  if (ours == nullptr) return;
-  std::printf("%-24s %10s   MPI %10.1f us   ours %10.1f us   ratio %6.2f\n", one.name,
+  if (ours.communicator->rank() != 0) return;
+  std::printf("%-8s %-22s %10s   MPI %10.1f us   ours %10.1f us   ratio %6.2f\n", ours.name, one.name,
               base::bytes_text(static_cast<int64_t>(bytes)).c_str(), median(pairs.second) * 1e6,
               median(pairs.first) * 1e6, median(pairs.ratios));
   std::fflush(stdout);
@@ -94,18 +75,15 @@ std::vector<Case> cases(size_t shard_bytes, int ranks) {
   const auto count = static_cast<int>(shard_bytes / sizeof(float));
   const auto bytes = static_cast<int>(shard_bytes);
   const std::vector<int> counts(static_cast<size_t>(ranks), count);
-  const auto reduce_scatter = [shard_bytes](Ours::Rank& r) {
-    r.communicator->reduce_scatter(r.buffers->source.data(), Dtype::fp32, r.buffers->whole.data(), Dtype::fp32,
-                                   shard_bytes / sizeof(float), {}, {});
+  const auto reduce_scatter = [shard_bytes](comm::Communicator& all, Buffers& b) {
+    all.reduce_scatter(b.source.data(), Dtype::fp32, b.whole.data(), Dtype::fp32, shard_bytes / sizeof(float), {}, {});
   };
   return {
       {"all_gather",
        [=](Buffers& b) {
          MPI_Allgather(b.source.data(), bytes, MPI_BYTE, b.whole.data(), bytes, MPI_BYTE, MPI_COMM_WORLD);
        },
-       [=](Ours::Rank& r) {
-         r.communicator->all_gather(r.buffers->source.data(), shard_bytes, r.buffers->whole.data(), {});
-       }},
+       [=](comm::Communicator& all, Buffers& b) { all.all_gather(b.source.data(), shard_bytes, b.whole.data(), {}); }},
       {"reduce_scatter_block",
        [=](Buffers& b) {
          MPI_Reduce_scatter_block(b.source.data(), b.whole.data(), count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
@@ -120,24 +98,33 @@ std::vector<Case> cases(size_t shard_bytes, int ranks) {
        [=](Buffers& b) {
          MPI_Allreduce(b.source.data(), b.whole.data(), count * ranks, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
        },
-       [=](Ours::Rank& r) {
-         r.communicator->all_reduce(r.buffers->source.data(), r.buffers->whole.data(), Dtype::fp32,
-                                    static_cast<size_t>(count) * static_cast<size_t>(ranks), {}, {});
+       [=](comm::Communicator& all, Buffers& b) {
+         all.all_reduce(b.source.data(), b.whole.data(), Dtype::fp32,
+                        static_cast<size_t>(count) * static_cast<size_t>(ranks), {}, {});
        }},
   };
 }
 
+Ours ours_of(const char* name, std::unique_ptr<comm::Processes> processes) {
+  auto communicator = processes->communicator();
+  return {name, std::move(processes), std::move(communicator)};
+}
+
 void run() {
-  int rank = 0, ranks = 0;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  int ranks = 0;
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  for (const size_t kib : {4, 64, 1024, 4096, 65536}) {
-    const size_t shard_bytes = (kib << 10) / static_cast<size_t>(ranks) / 64 * 64;
-    const size_t bytes = shard_bytes * static_cast<size_t>(ranks);
-    const int rounds = static_cast<int>(std::max<size_t>(1, 1024 / kib));
-    Buffers buffers(bytes);
-    const std::unique_ptr<Ours> ours = rank == 0 ? std::make_unique<Ours>(ranks, bytes) : nullptr;
-    for (const Case& one : cases(shard_bytes, ranks)) measure(one, bytes, rounds, buffers, ours.get());
+  std::vector<Ours> kinds;
+  kinds.push_back(ours_of("module", comm::start_processes("mpi", {}, "the benchmark")));
+  kinds.push_back(ours_of("window", comm::hosts::start({})));
+  kinds.push_back(ours_of("letters", comm::hosts::start({.pretended = std::vector<int>(static_cast<size_t>(ranks), 1)})));
+  for (const Ours& ours : kinds) {
+    for (const size_t kib : {4, 64, 1024, 4096, 65536}) {
+      const size_t shard_bytes = (kib << 10) / static_cast<size_t>(ranks) / 64 * 64;
+      const size_t bytes = shard_bytes * static_cast<size_t>(ranks);
+      Buffers buffers(bytes);
+      for (const Case& one : cases(shard_bytes, ranks)) measure(one, ours, bytes, buffers);
+    }
+    ours.communicator->leave();
   }
 }
 
@@ -145,7 +132,8 @@ void run() {
 }  // namespace reshard::bench
 
 int main(int argc, char** argv) {
-  MPI_Init(&argc, &argv);
+  int threads = 0;
+  MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &threads);
   reshard::bench::run();
   MPI_Finalize();
 }
