@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <exception>
 #include <new>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,8 +18,10 @@
 #include "cli/plugins_check.h"
 #include "cli/plugins_new.h"
 #include "cli/plugins_origin.h"
+#include "cli/processes.h"
 #include "cli/report_file.h"
 #include "cli/train.h"
+#include "comm/processes.h"
 #include "reshard/error.h"
 
 namespace reshard {
@@ -27,9 +30,10 @@ namespace {
 
 int run_with_model(const CommandLine& line, const Face& face, Program& program, Output& output) {
   const Request request{line, face, program};
+  if (line.processes && line.command != Command::explain && !comm::launched()) start_processes(request, output);
   if (line.print_job) {
-    const LoadedJob loaded = load_job(request);
-    write_json(line.json, {{"program", face.name}, {"job", to_json(loaded.job, loaded.tables)}});
+    const LoadedJob loaded = load_job(request, output);
+    if (!output.silent()) write_json(line.json, {{"program", face.name}, {"job", to_json(loaded.job, loaded.tables)}});
     output.print(print_job(loaded.job, loaded.tables));
     return 0;
   }
@@ -88,25 +92,32 @@ std::string error_line(const std::string& program, const std::string& what) {
 }
 
 int run_command(int argc, char** argv, Face face, Program* program) {
+  std::optional<Output> output;
+  // What is wrong before the job is known is said once, too, where mpirun has started this process.
+  const auto say = [&](const std::string& what) {
+    const std::optional<comm::Launched> launched = comm::launched();
+    const bool another = launched && launched->by == "mpirun" && launched->rank > 0;
+    if (output ? !output->silent() : !another) print_error(face.name, what);
+  };
   try {
     face.typed = argc > 0 ? argv[0] : face.name;
     if (!face.installed) face.installed = usable_strategies;
     check_standard_streams();
     CommandLine line = parse(std::vector<std::string>(argv + std::min(argc, 1), argv + argc), face);
     line.typed.assign(argv, argv + argc);
-    Output output(line.json);
-    const int code = run_line(line, face, program, output);
-    output.finish();
+    output.emplace(line.json);
+    const int code = run_line(line, face, program, *output);
+    output->finish();
     return code;
   } catch (const Error& error) {
-    print_error(face.name, error.what());
+    say(error.what());
     return exit_code(error.code());
   } catch (const std::bad_alloc&) {
-    print_error(face.name, "out of memory");
+    say("out of memory");
   } catch (const std::exception& error) {
-    print_error(face.name, error.what());
+    say(error.what());
   } catch (...) {
-    print_error(face.name, "an exception of an unknown type");
+    say("an exception of an unknown type");
   }
   return 1;
 }

@@ -124,6 +124,9 @@ class CommandLineParser {
           ->type_name("NAME");
     }
     app->add_option("--ranks", raw_.ranks, "over the job's [mesh] ranks")->type_name("N");
+    app->add_flag(
+        "--processes", line_.processes,
+        command == Command::explain ? "as if the ranks were processes" : "start the ranks as processes, by mpirun");
     app->add_option("--steps", raw_.steps,
                     compare ? "steps of the run, divided among the turns" : "over the job's [train] steps")
         ->type_name("N");

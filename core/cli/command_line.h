@@ -54,6 +54,7 @@ struct CommandLine {
   std::vector<std::string> strategies;  // --strategies, split at commas
   std::optional<int> blocks, block_steps;
   bool print_job = false;
+  bool processes = false;        // start the ranks as processes
   std::string json;              // --json: a path, "-" = stdout, empty = none
   std::string name;              // plugins describe NAME, plugins check FILE, plugins new NAME
   std::string language = "c++";  // plugins new: "c++" or "c"

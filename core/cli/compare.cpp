@@ -92,7 +92,7 @@ Comparison compare(const Job& job, const Model& model, const CompareOptions& opt
   run_reference(run, reference);
   cli::Measured measured;
   run_turns(run, reference, measured);
-  cli::judge(reference, measured, comparison);
+  if (!cli::is_another_rank(job)) cli::judge(reference, measured, comparison);  // only the first rank has measured
   return comparison;
 }
 

@@ -92,7 +92,7 @@ int compare_command(const Request& request, Output& output) {
     compare_files(request, output);
     return 0;
   }
-  const LoadedJob loaded = load_job(request);
+  const LoadedJob loaded = load_job(request, output);
   const Job& job = loaded.job;
   CompareOptions options;
   options.arms = arms_of(request, job);
@@ -104,7 +104,7 @@ int compare_command(const Request& request, Output& output) {
 
   const Json manifest = manifest_of(request, job, model, options.arms, states);
   request.program.open(job);
-  const std::string manifest_file = write_manifest(manifest, job).string();
+  const std::string manifest_file = output.silent() ? "" : write_manifest(manifest, job).string();
 
   LiveLine live(output.text_file(), output.terminal());
   // The title waits for the first step: what is wrong with the arms is said before it.
@@ -119,6 +119,7 @@ int compare_command(const Request& request, Output& output) {
     comparison = compare(job, model, options, training_of(request.program, job, interrupt));
   }
   live.clear();
+  if (output.silent()) return 0;  // the first rank has measured, and says what came of it
 
   const Samples samples{request.program.samples_per_step(job), request.program.sample_unit()};
   Json json{{"program", request.face.name}, {"command", "compare"}};

@@ -48,7 +48,7 @@ void explain_one(const Request& request, const LoadedJob& loaded, const Model& m
   const std::vector<ReplacedValue> replaced = replaced_values(loaded);
   json["replaced"] = replaced_json(replaced);
   json["job"] = to_json(job, loaded.tables);
-  write_json(request.line.json, json);
+  if (!output.silent()) write_json(request.line.json, json);
   const Style& style = output.style();
   const auto section = [&](const std::string& text) {
     if (!text.empty()) output.print(text + "\n");
@@ -92,7 +92,7 @@ void explain_arms(const Request& request, const LoadedJob& loaded, const Model& 
   const std::vector<ReplacedValue> replaced = replaced_values(loaded);
   json["replaced"] = replaced_json(replaced);
   json["job"] = to_json(job, loaded.tables);
-  write_json(request.line.json, json);
+  if (!output.silent()) write_json(request.line.json, json);
   output.print(arms_text(planned, output.style()) + "\n");
   if (const std::string text = same_plans_text(planned) + more; !text.empty()) output.print(text + "\n");
   if (!replaced.empty()) output.print(replaced_text(replaced, output.style()) + "\n");
@@ -105,7 +105,7 @@ void explain_arms(const Request& request, const LoadedJob& loaded, const Model& 
 
 void explain(const Request& request, Output& output) {
   const Interrupt interrupt(request.face.name);
-  const LoadedJob loaded = load_job(request);
+  const LoadedJob loaded = load_job(request, output);
   const Model model = load_model(request, loaded);
   if (request.line.strategies.empty())
     explain_one(request, loaded, model, output);

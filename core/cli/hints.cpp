@@ -51,6 +51,7 @@ std::string repeated_options(const Face& face, const CommandLine& line) {
     options += " " + option + " " + quoted(value);
   };
   if (said.ranks) add("--ranks", std::to_string(*said.ranks));
+  if (line.processes) options += " --processes";
   if (said.steps) add("--steps", std::to_string(*said.steps));
   for (const std::string& value : said.set) add("--set", value);
   for (const std::string& value : said.units) add("--unit", value);

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/math.h"
+#include "comm/processes.h"
 #include "config/override.h"
 #include "reshard/error.h"
 #include "reshard/text.h"
@@ -50,20 +51,28 @@ void check_arms(const Request& request, const Job& job) {
 
 }  // namespace
 
-LoadedJob load_job(const Request& request) {
+bool is_another_rank(const Job& job) {
+  const std::optional<comm::Launched> launched = comm::launched();
+  return job.mesh.communicator != "threads" && launched && launched->rank > 0;
+}
+
+LoadedJob load_job(const Request& request, Output& output) {
   LoadedJob loaded;
   request.program.declare(loaded.tables);
   loaded.job = read_job(job_file(request), loaded.tables);
   config::Overrides overrides = request.line.overrides;
   for (const ProgramFlag& flag : request.face.flags)
     if (!flag.key.empty() && !flag.target->empty()) overrides.keys.push_back({flag.name, flag.key, *flag.target});
+  if (request.line.processes) overrides.keys.push_back({"--processes", "mesh.communicator", "mpi"});
   config::apply(overrides, loaded.job, loaded.tables);
+  if (is_another_rank(loaded.job)) output.silence();
   check_arms(request, loaded.job);
   return loaded;
 }
 
 Model load_model(const Request& request, const LoadedJob& loaded) {
   engine::check_mesh(loaded.job);
+  if (request.line.command != Command::explain) engine::check_launcher(loaded.job);
   engine::check_names(loaded.job);
   check_batch(loaded.job);
   return request.program.model(loaded.job, loaded.tables);

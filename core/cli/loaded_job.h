@@ -5,6 +5,7 @@
 #include <string>
 
 #include "cli/command_line.h"
+#include "cli/output.h"
 #include "engine/planning.h"
 #include "reshard/app.h"
 
@@ -22,8 +23,12 @@ struct LoadedJob {
   Tables tables;  // the program's own; bound to the program's fields
 };
 
-// Reads the job file (JOB, or the program's default) and applies the command line. Throws Error(config).
-LoadedJob load_job(const Request& request);
+// Reads the job file (JOB, or the program's default) and applies the command line. Of several processes that are ranks
+// the first speaks for all: `output` is silenced in the others. Throws Error(config).
+LoadedJob load_job(const Request& request, Output& output);
+
+// Whether this process is a rank, and not the first.
+bool is_another_rank(const Job& job);
 
 // Checks what every program has in common (a mesh that can run, names that exist, a batch that divides), and asks the
 // program for its model. Throws Error.

@@ -50,6 +50,13 @@ Output::Output(const std::string& json) {
   style_.colour = shows_colour(stdout);
 }
 
+void Output::silence() {
+  text_ = nullptr;
+  terminal_ = false;
+  silent_ = true;
+  style_.colour = false;
+}
+
 void Output::print(std::string_view text) {
   if (text_ == nullptr) return;
   const bool written = std::fwrite(text.data(), 1, text.size(), text_) == text.size();

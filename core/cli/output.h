@@ -37,6 +37,10 @@ class Output {
   std::FILE* text_file() const { return text_; }  // null: text goes nowhere
   bool terminal() const { return terminal_; }     // of text_file()
 
+  // From here on nothing is printed: another process speaks for all.
+  void silence();
+  bool silent() const { return silent_; }
+
   void print(std::string_view text);
 
   // To be called when all is printed. Throws Error(io) when some of it, here or by others on text_file(), could not be
@@ -46,7 +50,7 @@ class Output {
 
  private:
   std::FILE* text_ = nullptr;
-  bool terminal_ = false;
+  bool terminal_ = false, silent_ = false;
   int failure_ = 0;  // errno of the first print that failed
   Style style_;
 };

@@ -68,7 +68,7 @@ void write_run(const std::string& file, const Json& json, const std::exception_p
 
 int train(const Request& request, Output& output) {
   const Interrupt interrupt(request.face.name);
-  const LoadedJob loaded = load_job(request);
+  const LoadedJob loaded = load_job(request, output);
   const Job& job = loaded.job;
   const Model model = load_model(request, loaded);
   const int states = optimizer_states(request, job);
@@ -81,7 +81,7 @@ int train(const Request& request, Output& output) {
   std::vector<engine::PlannedStrategy> all{planned};
   all.insert(all.end(), later.begin(), later.end());
   const Json manifest = manifest_json(request.line.typed, job, all);
-  const std::filesystem::path manifest_file = write_manifest(manifest, job);
+  const std::filesystem::path manifest_file = output.silent() ? std::filesystem::path() : write_manifest(manifest, job);
 
   const int64_t samples = request.program.samples_per_step(job);
   const Style& style = output.style();
@@ -101,7 +101,7 @@ int train(const Request& request, Output& output) {
   json["manifest_file"] = manifest_file.string();
   json["job"] = to_json(job, loaded.tables);
   print_results(record, request, job, samples, output);
-  write_run(request.line.json, json, failure, output);
+  if (!output.silent()) write_run(request.line.json, json, failure, output);
   if (failure) std::rethrow_exception(failure);
   return record.signal != 0 ? exit_code(ErrorCode::interrupted) : 0;
 }

@@ -8,6 +8,7 @@
 #include "cli/explain_text.h"
 #include "cli/plugins.h"
 #include "cli/switches.h"
+#include "comm/processes.h"
 #include "reshard/text.h"
 
 namespace reshard::cli {
@@ -20,8 +21,12 @@ using base::count_text;
 using base::seconds_text;
 
 std::string mesh_text(const Job& job, const Plan& plan) {
-  std::string text = fmt::format("{} {}, {} on {}", plan.ranks, plan.ranks == 1 ? "rank" : "ranks",
-                                 job.mesh.communicator, job.mesh.device);
+  const auto launched = comm::launched();
+  const std::string as = job.mesh.communicator == "threads" ? "threads"
+                         : launched ? fmt::format("processes of {} ({})", launched->by, job.mesh.communicator)
+                                    : fmt::format("processes ({})", job.mesh.communicator);
+  std::string text =
+      fmt::format("{} {}, {} on {}", plan.ranks, plan.ranks == 1 ? "rank" : "ranks", as, job.mesh.device);
   if (plan.replicas() > 1)
     text += fmt::format(", {} replicas × {} {}", plan.replicas(), plan.shards, plan.shards == 1 ? "shard" : "shards");
   if (job.mesh.overlap) text += ", overlapping";

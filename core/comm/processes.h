@@ -32,11 +32,11 @@ class Processes {
 
   // After this rank has failed or left: waits until all others have, for as long as a collective would wait. A launcher
   // ends all processes as soon as one ends with a failure; so each waits for the others to say what they have to say.
-  // False: some have not; abort() is what is left.
+  // False: some have not, and will not be waited for.
   virtual bool wait_for_all() = 0;
 
-  // Ends every process of the launcher.
-  [[noreturn]] virtual void abort() = 0;
+  // Whether no rank before this one has failed or left: of those who can still say something, the first says it.
+  virtual bool is_first_of_ended() const = 0;
 
  protected:
   Processes() = default;

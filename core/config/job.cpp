@@ -1,5 +1,8 @@
 #include "reshard/job.h"
 
+#include <optional>
+
+#include "comm/processes.h"
 #include "config/job_tables.h"
 #include "config/read.h"
 #include "config/unit_entry.h"
@@ -11,6 +14,12 @@ namespace reshard {
 std::string Job::where(std::string_view key) const {
   const auto found = places.find(std::string(key));
   return found == places.end() ? "default" : found->second.where;
+}
+
+int Job::rank_count() const {
+  if (mesh.ranks > 0) return mesh.ranks;
+  const std::optional<comm::Launched> launched = comm::launched();
+  return mesh.communicator != "threads" && launched ? launched->size : 1;
 }
 
 Job read_job(const std::string& path, Tables& program) {

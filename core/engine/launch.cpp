@@ -1,11 +1,14 @@
-// Starting ranks: one thread each, on the embedded communicator.
+// Starting ranks: one thread each, on the embedded communicator; or this process, where a launcher has started one per
+// rank.
 
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
 #include <exception>
+#include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -15,6 +18,7 @@
 
 #include "base/check.h"
 #include "comm/local/local.h"
+#include "comm/processes.h"
 #include "engine/failure_text.h"
 #include "engine/planning.h"
 #include "reshard/error.h"
@@ -29,22 +33,10 @@ void check_built(const Job& job) {
                 job.where(std::string("mesh.") + key), remedy);
   };
   if (job.mesh.device != "cpu") refuse("device", job.mesh.device, "use \"cpu\"");
-  if (job.mesh.communicator != "threads") refuse("communicator", job.mesh.communicator, "use \"threads\"");
+  if (job.mesh.communicator != "threads" && job.mesh.communicator != "mpi")
+    refuse("communicator", job.mesh.communicator, "use \"threads\" or \"mpi\"");
   if (job.mesh.reduce_order != "tree")
     refuse("reduce_order", job.mesh.reduce_order, "the CPU adds in tree order: use \"tree\"");
-}
-
-// Ranks are threads of this process: under a launcher, each of its processes would train a model of its own.
-void check_launcher(const Job& job) {
-  if (job.mesh.ranks != 0) return;
-  for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS", "WORLD_SIZE"}) {
-    const char* value = std::getenv(variable);
-    if (value == nullptr || std::atoi(value) <= 1) continue;
-    throw Error(ErrorCode::config,
-                fmt::format("this process is one of {} ({}), and this build's ranks are threads of one process", value,
-                            variable),
-                job.where("mesh.ranks"), "start one process, and set [mesh] ranks");
-  }
 }
 
 // The rank whose failure caused the others: one that is not merely the news of another's. -1: none failed.
@@ -113,13 +105,59 @@ class Ended {
 
 void engine::check_mesh(const Job& job) {
   check_built(job);
-  check_launcher(job);
 }
 
-void launch(const Job& job, const std::function<void(Rank&)>& body) {
-  check(job);
-  engine::check_mesh(job);
-  engine::check_names(job);
+// Where ranks are threads of this process, each process of a launcher would train a model of its own.
+void engine::check_launcher(const Job& job) {
+  const std::optional<comm::Launched> launched = comm::launched();
+  if (job.mesh.communicator == "threads") {
+    if (job.mesh.ranks == 0 && launched && launched->size > 1)
+      throw Error(
+          ErrorCode::config,
+          fmt::format("this process is one of {} that {} has started, and this job's ranks are threads of one process",
+                      launched->size, launched->by),
+          job.where("mesh.ranks"), "start one process and set [mesh] ranks, or set communicator = \"mpi\"");
+  } else if (const int started = launched ? launched->size : 1; job.rank_count() != started) {
+    throw Error(ErrorCode::config,
+                fmt::format("the job has {} ranks, and {}", job.rank_count(),
+                            launched ? fmt::format("{} has started {} {}", launched->by, started,
+                                                   started == 1 ? "process" : "processes")
+                                     : "no launcher has started this process"),
+                job.where("mesh.ranks"),
+                fmt::format("start it by mpirun -n {}, or with --processes", job.rank_count()));
+  }
+}
+
+namespace {
+
+// This process is one rank. One that fails waits for what the others have to say: a launcher ends all with the first.
+void launch_process(const Job& job, const std::function<void(Rank&)>& body) {
+  const comm::ProcessOptions options{.timeout_seconds = job.mesh.timeout, .threads_per_rank = job.mesh.overlap ? 2 : 1};
+  const std::unique_ptr<comm::Processes> processes =
+      comm::start_processes(job.mesh.communicator, options, job.where("mesh.communicator"));
+  const std::unique_ptr<comm::Communicator> communicator = processes->communicator();
+  std::exception_ptr failure;
+  try {
+    Rank rank(*communicator);
+    body(rank);
+    communicator->leave();
+  } catch (...) {
+    failure = std::current_exception();
+    communicator->fail(engine::failure_text(failure));
+  }
+  if (failure == nullptr) return;
+  if (!processes->wait_for_all()) {
+    if (!processes->is_first_of_ended()) {  // that one speaks, and the launcher ends all others with it
+      std::this_thread::sleep_for(std::chrono::seconds(1));
+      std::_Exit(1);
+    }
+    base::end_process(fmt::format("{}\nnot all ranks have come to a hook for another {:g} s: the processes are ended",
+                                  engine::failure_text(failure), job.mesh.timeout));
+  }
+  throw_from_rank(failure, communicator->rank());
+}
+
+void launch_threads(const Job& job, const std::function<void(Rank&)>& body) {
   const int ranks = job.rank_count();
   comm::LocalRanks all(
       {.ranks = ranks, .timeout_seconds = job.mesh.timeout, .threads_per_rank = job.mesh.overlap ? 2 : 1});
@@ -151,6 +189,16 @@ void launch(const Job& job, const std::function<void(Rank&)>& body) {
   threads.clear();  // joins
   if (const int failed = cause(failures); failed >= 0)
     throw_from_rank(failures[static_cast<std::size_t>(failed)], failed);
+}
+
+}  // namespace
+
+void launch(const Job& job, const std::function<void(Rank&)>& body) {
+  check(job);
+  engine::check_mesh(job);
+  engine::check_launcher(job);
+  engine::check_names(job);
+  job.mesh.communicator == "threads" ? launch_threads(job, body) : launch_process(job, body);
 }
 
 }  // namespace reshard

@@ -60,8 +60,11 @@ struct PlannedStrategy {
   bool takes_feedback = false;    // it is told what steps show, and may decide anew between two of them
 };
 
-// Throws Error(config) for a mesh that this build cannot run, or that another launcher has started.
+// Throws Error(config) for a mesh that this build cannot run.
 void check_mesh(const Job& job);
+
+// Throws Error(config) where a launcher has started other processes than the job has ranks.
+void check_launcher(const Job& job);
 
 // Throws Error (config, plugin) at the job's own place for a variant that has an installed strategy's name or whose
 // plugin is not there, and for a table [strategy.options.NAME] of a strategy that is neither installed nor named in the

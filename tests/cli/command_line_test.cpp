@@ -211,6 +211,7 @@ TEST(CommandLine, HelpMentionsEveryOption) {
                                      "--unit NAME:key=value",
                                      "--reshard-after-forward[=k]",
                                      "--no-reshard-after-forward",
+                                     "--processes",
                                      "--print-job",
                                      "--json FILE",
                                      "-h, --help"};

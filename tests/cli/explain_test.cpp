@@ -107,8 +107,9 @@ TEST(Explain, RefusesWhatTrainRefuses) {
   };
   for (const Case& one :
        {Case{"mesh.device=cuda", "toy: --set mesh.device: mesh.device = \"cuda\" is not in this build (use \"cpu\")\n"},
-        Case{"mesh.communicator=mpi",
-             "toy: --set mesh.communicator: mesh.communicator = \"mpi\" is not in this build (use \"threads\")\n"}})
+        Case{"mesh.communicator=nccl",
+             "toy: --set mesh.communicator: mesh.communicator = \"nccl\" is not in this build (use \"threads\" or "
+             "\"mpi\")\n"}})
     for (const std::vector<std::string>& command :
          {std::vector<std::string>{"train"}, {"explain"}, {"compare", "--strategies", "zero3,zero2"}}) {
       std::vector<std::string> arguments{command.front(), job, "--set", one.set};

@@ -246,19 +246,21 @@ TEST(Launch, AProcessOfALauncherIsToldThatRanksAreThreads) {
   Job job = toy::job(1, "zero3");
   job.mesh.ranks = 0;
   setenv("OMPI_COMM_WORLD_SIZE", "4", 1);
+  setenv("OMPI_COMM_WORLD_RANK", "2", 1);
   const std::string error = error_of(job, [](Rank&) {});
   unsetenv("OMPI_COMM_WORLD_SIZE");
+  unsetenv("OMPI_COMM_WORLD_RANK");
   EXPECT_EQ(
       error,
-      "default: this process is one of 4 (OMPI_COMM_WORLD_SIZE), and this build's ranks are threads of one process "
-      "(start one process, and set [mesh] ranks)");
+      "default: this process is one of 4 that mpirun has started, and this job's ranks are threads of one process "
+      "(start one process and set [mesh] ranks, or set communicator = \"mpi\")");
 }
 
 TEST(Launch, WhatThisBuildHasNotIsAnError) {
   Job job = toy::job(2, "zero3");
   job.mesh.communicator = "nccl";
   EXPECT_EQ(error_of(job, [](Rank&) {}),
-            "default: mesh.communicator = \"nccl\" is not in this build (use \"threads\")");
+            "default: mesh.communicator = \"nccl\" is not in this build (use \"threads\" or \"mpi\")");
   job = toy::job(4, "zero3");
   job.mesh.ranks_per_node = 3;
   EXPECT_EQ(

@@ -174,7 +174,7 @@ std::vector<Finding> check_third_party_homes(const Tree& tree) {
       {"toml++/", {"core/config/"}},
       {"toml.hpp", {"core/config/"}},
       {"boost/", {"core/plugin/library."}},
-      {"dlfcn.h", {"core/plugin/"}},
+      {"dlfcn.h", {"core/plugin/", "core/comm/processes."}},  // strategies; modules
       {"CLI/", {"core/cli/"}},
       {"mpi.h", {"core/comm/mpi/", "tests/bench/", "tests/comm/hosts_main.cpp"}},
       {"nccl.h", {"core/comm/nccl/"}},

@@ -137,7 +137,7 @@ std::vector<Case> word_cases() {
       {"words",
        {{"core/comm/a.cpp", "int world_size;\nauto a = \"bucket 3\";\nint sizeOfWorld;\n"}},
        {"core/comm/a.cpp:1", "core/comm/a.cpp:2", "core/comm/a.cpp:3"}},
-      {"words", {{"core/comm/a.cpp", "int worldwide;  // the world\n"}, {"tests/comm/a_test.cpp", "int world;\n"}}, {}},
+      {"words", {{"core/comm/a.cpp", "int worldwide = MPI_COMM_WORLD;  // the world\n"}, {"tests/comm/a_test.cpp", "int world;\n"}}, {}},
       {"prints",
        {{"core/engine/a.cpp",
          "void f() {\n  std::cout << 1;\n  printf(\"a\");\n  fmt::print(\"a\");\n  std::fprintf(file, \"a\");\n}\n"}},

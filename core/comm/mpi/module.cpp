@@ -83,12 +83,8 @@ class MpiProcesses final : public Processes {
     meet(all_, seconds_, ranks);
   }
 
-  ~MpiProcesses() override {
-    if (!everybody_is_done()) return;  // a process that is gone would be waited for
-    MPI_Win_free(&window_);
-    MPI_Comm_free(&host_);
-    MPI_Comm_free(&all_);
-  }
+  // Nothing is given back to MPI: that would wait for processes that may never come. It ends with the process.
+  ~MpiProcesses() override = default;
 
   std::unique_ptr<Communicator> communicator() override { return make_window_communicator(terms_); }
   std::string host(int rank) const override { return terms_->hosts[static_cast<size_t>(rank)]; }
@@ -102,9 +98,10 @@ class MpiProcesses final : public Processes {
     return true;
   }
 
-  [[noreturn]] void abort() override {
-    MPI_Abort(MPI_COMM_WORLD, 1);
-    std::abort();  // it returns where there is no launcher
+  bool is_first_of_ended() const override {
+    for (int r = 0; r < terms_->rank; ++r)
+      if (terms_->board.seat(r).ended.load(std::memory_order_acquire) != 0) return false;
+    return true;
   }
 
  private:

@@ -158,7 +158,7 @@ struct Job {
   std::map<std::string, Replaced> replaced;  // by key: what the command line replaced
 
   // The ranks of a run that no launcher started: mesh.ranks, 1 where that is 0.
-  int rank_count() const { return mesh.ranks > 0 ? mesh.ranks : 1; }
+  int rank_count() const;  // mesh.ranks, where that is 0 what a launcher has started, for processes, else 1
 
   // Where the value of a key came from: "job.toml:14:1", "--set train.steps", or "default".
   std::string where(std::string_view key) const;

@@ -69,8 +69,9 @@ class Rank {
   bool interrupted_ = false;  // something ended by an exception: the ranks meet before they go on
 };
 
-// Runs `body` once per rank of `job.mesh` and returns when all have ended. Ranks are threads of this process. When a
-// rank throws, the others end with an Error(rank_failed) naming it; launch then throws that rank's Error, or, for any
+// Runs `body` once per rank of `job.mesh` and returns when all have ended: each on a thread of this process; with
+// communicator = "mpi" once, as the rank that this process of a launcher is, and returns when this rank has ended. When
+// a rank throws, the others end with an Error(rank_failed) naming it; launch then throws that rank's Error, or, for any
 // other exception, an Error(rank_failed) with its rank, text and the original nested inside.
 void launch(const Job& job, const std::function<void(Rank&)>& body);
 
