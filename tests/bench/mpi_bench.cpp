@@ -133,7 +133,7 @@ void run() {
 
 int main(int argc, char** argv) {
   int threads = 0;
-  MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &threads);
+  MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &threads);
   reshard::bench::run();
   MPI_Finalize();
 }

@@ -168,7 +168,8 @@ TEST(RankLeaves, ranks_that_wait_for_it_get_an_error_that_names_it) {
 }
 
 TEST(RankLeaves, the_last_collective_still_ends_well_for_the_others) {
-  for (int round = 0; round < 300; ++round) {
+  const int rounds = elsewhere.run ? 30 : 300;  // processes begin slowly
+  for (int round = 0; round < rounds; ++round) {
     const auto errors = run_ranks({.ranks = 3}, [](Communicator& communicator) { gather(communicator, kBlock3); });
     for (const auto& error : errors) ASSERT_EQ(text(error), "");
   }

@@ -234,7 +234,7 @@ TEST(RecoveryFails, when_a_rank_does_not_come_in_time) {
   const auto start = steady_clock::now();
   run_ranks({.ranks = 3, .timeout_seconds = 0.2}, [&](Communicator& communicator) {
     if (communicator.rank() == 1) {
-      std::this_thread::sleep_for(milliseconds(500));
+      std::this_thread::sleep_for(milliseconds(1500));
     }
     EXPECT_EQ(error_of([&] { communicator.recover(); }),
               "rank " + std::to_string(communicator.rank()) +
