@@ -20,7 +20,7 @@ foreach(set Sdk Runtime)
   install(EXPORT reshard${set}Targets NAMESPACE reshard:: DESTINATION ${RESHARD_CMAKE_DIR})
 endforeach()
 configure_package_config_file(cmake/reshardConfig.cmake.in ${PROJECT_BINARY_DIR}/reshardConfig.cmake
-  INSTALL_DESTINATION ${RESHARD_CMAKE_DIR} PATH_VARS RESHARD_STRATEGIES_DIR CMAKE_INSTALL_BINDIR CMAKE_INSTALL_LIBEXECDIR)
+  INSTALL_DESTINATION ${RESHARD_CMAKE_DIR} PATH_VARS RESHARD_STRATEGIES_DIR RESHARD_MODULES_DIR CMAKE_INSTALL_BINDIR CMAKE_INSTALL_LIBEXECDIR)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/reshardConfigVersion.cmake COMPATIBILITY SameMajorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/reshardConfig.cmake ${PROJECT_BINARY_DIR}/reshardConfigVersion.cmake
   cmake/ReshardStrategy.cmake cmake/ReshardRuntime.cmake cmake/strategy.exports DESTINATION ${RESHARD_CMAKE_DIR})

@@ -10,6 +10,9 @@
 
 #include "reshard/text.h"
 
+// Defined by programs that are built with find_package(reshard): the modules of the package that they were built with.
+extern "C" __attribute__((weak)) const char reshard_package_modules[];
+
 namespace reshard::comm {
 namespace {
 
@@ -26,6 +29,7 @@ std::vector<std::string> places(const std::string& file) {
     all.push_back((bin.parent_path() / "modules" / file).string());
     all.push_back((bin / RESHARD_MODULES_FROM_BIN / file).lexically_normal().string());
   }
+  if (reshard_package_modules != nullptr) all.push_back(std::string(reshard_package_modules) + "/" + file);
   all.push_back(std::string(RESHARD_BUILT_MODULES) + "/" + file);
   all.push_back(std::string(RESHARD_INSTALLED_MODULES) + "/" + file);
   std::vector<std::string> once;

@@ -136,6 +136,11 @@ void launch_process(const Job& job, const std::function<void(Rank&)>& body) {
   const std::unique_ptr<comm::Processes> processes =
       comm::start_processes(job.mesh.communicator, options, job.where("mesh.communicator"));
   const std::unique_ptr<comm::Communicator> communicator = processes->communicator();
+  if (communicator->size() != job.rank_count())  // a launcher that the module does not know starts so many groups of one
+    throw Error(ErrorCode::config,
+                fmt::format("the job has {} ranks, and {} finds {} {}", job.rank_count(), job.mesh.communicator,
+                            communicator->size(), communicator->size() == 1 ? "process" : "processes"),
+                job.where("mesh.communicator"), fmt::format("start it by mpirun -n {}", job.rank_count()));
   std::exception_ptr failure;
   try {
     Rank rank(*communicator);

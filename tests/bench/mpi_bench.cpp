@@ -1,20 +1,21 @@
-// Our collectives among processes against MPI's own among the same ones, measured in turns in one run:
+// Our collectives, among threads and among the same processes, against MPI's, measured in turns in one run:
 //
-//   mpirun -n 2 build/bench/mpi_bench        (as root: --allow-run-as-root; more ranks than cores: --oversubscribe)
+//   mpirun -n 2 build/bench/mpi_bench        (as root: --allow-run-as-root)
 //
-// S is the bytes of a rank's whole buffer; the ratio is the median over the turns of MPI's time / ours. "letters" is what
-// the ranks of several hosts use, each process as if on a host of its own.
+// Process 0 runs our ranks as its threads while the other processes sleep; ours among processes go through the module
+// that [mesh] communicator = "mpi" loads. S is the bytes of a rank's whole buffer; the ratio is the median over the
+// turns of MPI's time / ours.
 
 #include <mpi.h>
+#include <unistd.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <functional>
 #include <memory>
 #include <vector>
 
-#include "comm/mpi/hosts/communicator.h"
+#include "comm/local/local.h"
 #include "comm/processes.h"
 #include "memory/pool.h"
 #include "reshard/text.h"
@@ -34,8 +35,15 @@ struct Buffers {
   memory::Block whole, source;
 };
 
+// A barrier whose waiting costs no core, as MPI's own would.
+void sleep_until_all_are_here() {
+  MPI_Request request;
+  MPI_Ibarrier(MPI_COMM_WORLD, &request);
+  for (int done = 0; done == 0; usleep(200)) MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+}
+
 // Seconds per call, the slowest process counting.
-double seconds_of(int rounds, const std::function<void()>& call) {
+double mpi_seconds(int rounds, const std::function<void()>& call) {
   MPI_Barrier(MPI_COMM_WORLD);
   const double start = MPI_Wtime();
   for (int i = 0; i < rounds; ++i) call();
@@ -44,30 +52,47 @@ double seconds_of(int rounds, const std::function<void()>& call) {
   return slowest;
 }
 
+struct Ours {
+  Ours(int count, size_t bytes) : team(count), ranks({.ranks = count}), all(static_cast<size_t>(count)) {
+    team.seconds([&](int rank) {
+      all[static_cast<size_t>(rank)] = {ranks.communicator(rank), std::make_unique<Buffers>(bytes)};
+    });
+  }
+  struct Rank {
+    std::unique_ptr<comm::Communicator> communicator;
+    std::unique_ptr<Buffers> buffers;
+  };
+  Team team;
+  comm::LocalRanks ranks;
+  std::vector<Rank> all;
+};
+
 struct Case {
   const char* name;
   std::function<void(Buffers&)> mpi;
   std::function<void(comm::Communicator&, Buffers&)> ours;
 };
 
-struct Ours {
-  const char* name;
-  std::unique_ptr<comm::Processes> processes;
-  std::unique_ptr<comm::Communicator> communicator;
-};
-
-void measure(const Case& one, const Ours& ours, size_t bytes, Buffers& buffers) {
-  const int rounds = static_cast<int>(std::max<size_t>(1, (size_t{1} << 20) / bytes));
-  Pairs pairs;
+void measure(const Case& one, size_t bytes, int rounds, Buffers& buffers, Ours* ours, comm::Communicator& all) {
+  Pairs pairs, among_processes;
   for (int turn = 0; turn < 9; ++turn) {
-    const double theirs = seconds_of(rounds, [&] { one.mpi(buffers); });
-    const double seconds = seconds_of(rounds, [&] { one.ours(*ours.communicator, buffers); });
-    if (turn > 0) pairs.add(seconds, theirs);
+    const double theirs = mpi_seconds(rounds, [&] { one.mpi(buffers); });
+    const double processes = mpi_seconds(rounds, [&] { one.ours(all, buffers); });
+    if (turn > 0) among_processes.add(processes, theirs);
+    if (ours != nullptr) {
+      const double seconds = ours->team.seconds([&](int rank) {
+        Ours::Rank& own = ours->all[static_cast<size_t>(rank)];
+        for (int i = 0; i < rounds; ++i) one.ours(*own.communicator, *own.buffers);
+      });
+      if (turn > 0) pairs.add(seconds / rounds, theirs);
+    }
+    sleep_until_all_are_here();
   }
-  if (ours.communicator->rank() != 0) return;
-  std::printf("%-8s %-22s %10s   MPI %10.1f us   ours %10.1f us   ratio %6.2f\n", ours.name, one.name,
+  if (ours == nullptr) return;
+  std::printf("%-22s %9s   MPI %9.1f us   threads %9.1f us, ratio %6.2f   processes %9.1f us, ratio %6.2f\n", one.name,
               base::bytes_text(static_cast<int64_t>(bytes)).c_str(), median(pairs.second) * 1e6,
-              median(pairs.first) * 1e6, median(pairs.ratios));
+              median(pairs.first) * 1e6, median(pairs.ratios), median(among_processes.first) * 1e6,
+              median(among_processes.ratios));
   std::fflush(stdout);
 }
 
@@ -105,26 +130,19 @@ std::vector<Case> cases(size_t shard_bytes, int ranks) {
   };
 }
 
-Ours ours_of(const char* name, std::unique_ptr<comm::Processes> processes) {
-  auto communicator = processes->communicator();
-  return {name, std::move(processes), std::move(communicator)};
-}
-
 void run() {
-  int ranks = 0;
+  int rank = 0, ranks = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  std::vector<Ours> kinds;
-  kinds.push_back(ours_of("module", comm::start_processes("mpi", {}, "the benchmark")));
-  kinds.push_back(ours_of("window", comm::hosts::start({})));
-  kinds.push_back(ours_of("letters", comm::hosts::start({.pretended = std::vector<int>(static_cast<size_t>(ranks), 1)})));
-  for (const Ours& ours : kinds) {
-    for (const size_t kib : {4, 64, 1024, 4096, 65536}) {
-      const size_t shard_bytes = (kib << 10) / static_cast<size_t>(ranks) / 64 * 64;
-      const size_t bytes = shard_bytes * static_cast<size_t>(ranks);
-      Buffers buffers(bytes);
-      for (const Case& one : cases(shard_bytes, ranks)) measure(one, ours, bytes, buffers);
-    }
-    ours.communicator->leave();
+  const std::unique_ptr<comm::Processes> processes = comm::start_processes("mpi", {}, "mpi_bench");
+  const std::unique_ptr<comm::Communicator> all = processes->communicator();
+  for (const size_t kib : {4, 64, 1024, 4096, 65536}) {
+    const size_t shard_bytes = (kib << 10) / static_cast<size_t>(ranks) / 64 * 64;
+    const size_t bytes = shard_bytes * static_cast<size_t>(ranks);
+    const int rounds = static_cast<int>(std::max<size_t>(1, 1024 / kib));
+    Buffers buffers(bytes);
+    const std::unique_ptr<Ours> ours = rank == 0 ? std::make_unique<Ours>(ranks, bytes) : nullptr;
+    for (const Case& one : cases(shard_bytes, ranks)) measure(one, bytes, rounds, buffers, ours.get(), *all);
   }
 }
 
@@ -132,8 +150,7 @@ void run() {
 }  // namespace reshard::bench
 
 int main(int argc, char** argv) {
-  int threads = 0;
-  MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &threads);
+  MPI_Init(&argc, &argv);
   reshard::bench::run();
   MPI_Finalize();
 }

@@ -55,7 +55,16 @@ int count(const std::string& text, const std::string& what) {
   return found;
 }
 
-class Processes : public testing::TestWithParam<std::string> {};
+// Where a launcher cannot start anything (no network of its own, no shared memory) there is nothing to see.
+class WithMpirun : public testing::Test {
+ protected:
+  void SetUp() override {
+    static const Ran started = run(mpirun(2) + "true");
+    if (started.status != 0) GTEST_SKIP() << "mpirun cannot start a process here: " << started.text;
+  }
+};
+
+class Processes : public WithMpirun, public testing::WithParamInterface<std::string> {};
 
 TEST_P(Processes, TrainToTheBitsOfThreadsAndSpeakOnce) {
   const Folder folder;
@@ -82,11 +91,13 @@ TEST_P(Processes, TrainToTheBitsOfThreadsAndSpeakOnce) {
     }
 }
 
+using ProcessesAlone = WithMpirun;
+
 INSTANTIATE_TEST_SUITE_P(Strategies, Processes,
                          testing::Values("zero3", "zero2", "replicate", "hybrid", "node_reshard"),
                          [](const auto& one) { return one.param; });
 
-TEST(ProcessesAlone, AreStartedByAWord) {
+TEST_F(ProcessesAlone, AreStartedByAWord) {
   const Ran ran = run(kMlp + " train " + kJob + " --steps 3 --ranks 4 --processes");
   EXPECT_EQ(ran.status, 0) << ran.text;
   EXPECT_NE(ran.text.find("4 ranks, processes of mpirun (mpi) on cpu"), std::string::npos) << ran.text;
@@ -94,14 +105,14 @@ TEST(ProcessesAlone, AreStartedByAWord) {
       << "the next thing to try is theirs, too: " << ran.text;
 }
 
-TEST(ProcessesAlone, AreComparedByTheFirst) {
+TEST_F(ProcessesAlone, AreComparedByTheFirst) {
   const Ran ran =
       run(mpirun(2) + kMlp + " compare " + kJob + " --strategies zero3,zero2 --blocks 2 --block-steps 2 --processes");
   EXPECT_EQ(ran.status, 0) << ran.text;
   EXPECT_EQ(count(ran.text, "identical losses in all"), 2) << ran.text;
 }
 
-TEST(ProcessesAlone, AsManyAsTheJobSays) {
+TEST_F(ProcessesAlone, AsManyAsTheJobSays) {
   const std::string train = kMlp + " train " + kJob + " --set mesh.communicator=mpi --ranks 4";
   const Ran two = run(mpirun(2) + train), none = run(train);
   EXPECT_EQ(two.status, 2);
@@ -115,6 +126,16 @@ TEST(ProcessesAlone, AsManyAsTheJobSays) {
       none.text,
       "mlp: --ranks: the job has 4 ranks, and no launcher has started this process (start it by mpirun -n 4, or with "
       "--processes)\n");
+  const Ran other =
+      run("env RANK=0 "
+          "WORLD_SIZE=4 " +
+          train);
+  EXPECT_EQ(other.status, 2);
+  EXPECT_NE(
+      other.text.find(
+          "mlp: --set mesh.communicator: the job has 4 ranks, and mpi finds 1 process (start it by mpirun -n 4)\n"),
+      std::string::npos)
+      << other.text;
   const Ran threads = run(mpirun(2) + kMlp + " train " + kJob + " --set mesh.ranks=0");
   EXPECT_EQ(threads.status, 2);
   EXPECT_EQ(count(threads.text,
@@ -123,7 +144,7 @@ TEST(ProcessesAlone, AsManyAsTheJobSays) {
       << threads.text;  // each is a program of its own
 }
 
-TEST(ProcessesAlone, AModuleThatIsNotThereIsAnErrorThatSaysWhatToInstall) {
+TEST_F(ProcessesAlone, AModuleThatIsNotThereIsAnErrorThatSaysWhatToInstall) {
   const Ran ran =
       run("env RESHARD_MODULES=/no/such/folder " + kMlp + " train " + kJob + " --ranks 1 --set mesh.communicator=mpi");
   EXPECT_EQ(ran.status, 2);
@@ -140,7 +161,7 @@ struct Ending {
   const char *way, *said;
 };
 
-class Endings : public testing::TestWithParam<Ending> {};
+class Endings : public WithMpirun, public testing::WithParamInterface<Ending> {};
 
 TEST_P(Endings, AreToldByEveryRankAndSoon) {
   for (const int ranks : {2, 3}) {
@@ -168,7 +189,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& one) { return one.param.way; });
 
 // mpirun ends all processes as soon as it sees one die; it says which, and nobody is left behind.
-TEST(ProcessesAlone, ADeadRankEndsTheRun) {
+TEST_F(ProcessesAlone, ADeadRankEndsTheRun) {
   for (const char* way : {"dies", "exits"}) {
     const Ran ran = run(mpirun(3) + kProgram + " " + way);
     EXPECT_NE(ran.status, 0) << way;

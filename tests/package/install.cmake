@@ -16,3 +16,11 @@ foreach(file LICENSE README.md CHANGELOG.md sdk/README.md plugins/zero3/README.m
     message(FATAL_ERROR "${file} is not installed")
   endif()
 endforeach()
+
+# Ranks as processes, where MPI is there: the module of the prefix.
+if(EXISTS ${PREFIX}/${LIBDIR}/reshard/modules/reshard-mpi.so)
+  execute_process(COMMAND mpirun -n 1 --allow-run-as-root true RESULT_VARIABLE started OUTPUT_QUIET ERROR_QUIET)
+  if(started EQUAL 0)
+    run(SHOWS "2 ranks, processes of mpirun (mpi) on cpu" "2 steps in" COMMAND ${PREFIX}/bin/reshard-gpt train --ranks 2 --processes ${TINY})
+  endif()
+endif()
