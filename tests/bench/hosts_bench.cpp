@@ -2,9 +2,9 @@
 //
 //   mpirun -n 2 build/bench/hosts_bench        (as root: --allow-run-as-root; more ranks than cores: --oversubscribe)
 //
-// The ratio is the median over the turns of MPI's time / ours, for a rank's whole buffer of so many bytes. "near": those
-// of one host meet in the window; "far": each process as if on a host of its own, by letters alone; "module": what a job
-// gets here. --host a:2,b:2 measures two real ones.
+// The ratio is the median over the turns of MPI's time / ours, for a rank's whole buffer of so many bytes. "near":
+// those of one host meet in the window; "far": each process as if on a host of its own, by letters alone; "module":
+// what a job gets here. --host a:2,b:2 measures two real ones.
 
 #include <mpi.h>
 

@@ -1,6 +1,6 @@
-// A host is cut off in the middle of a step: the ranks of both sides end within the time limit, with an error that names
-// a rank of the other side and its host. Run by two_hosts.sh alone, which cuts the wire; the ranks cannot tell each other
-// what they got then, so each writes it into a folder.
+// A host is cut off in the middle of a step: the ranks of both sides end within the time limit, with an error that
+// names a rank of the other side and its host. Run by two_hosts.sh alone, which cuts the wire; the ranks cannot tell
+// each other what they got then, so each writes it into a folder.
 
 #include <unistd.h>
 

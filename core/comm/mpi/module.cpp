@@ -1,5 +1,5 @@
-// The module reshard-mpi.so: processes that mpirun or srun has started, as MPI knows them. MPI is asked for little: who
-// is there, on which host, and memory that a host's processes share.
+// The module reshard-mpi.so: processes that mpirun or srun has started, as MPI knows them. On one host MPI is asked for
+// little: who is there, and memory that they share. On several, see hosts/.
 
 #include <mpi.h>
 #include <unistd.h>
@@ -108,13 +108,6 @@ class MpiProcesses final : public Processes {
   // The board: in memory that the first rank of the host has and all map.
   void* map(int rank, int ranks) {
     check(MPI_Comm_split_type(all_, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &host_), "find this host's processes");
-    int here = 0;
-    MPI_Comm_size(host_, &here);
-    if (here != ranks)
-      refuse(ErrorCode::config,
-             fmt::format("the {} processes are on several hosts, {} of them on this one: {}", ranks, here,
-                         base::list_text(names(ranks))),
-             "start all of them on one host (mpirun -n N on it); several hosts are not supported yet");
     void* own = nullptr;
     const size_t bytes = rank == 0 ? Board::bytes(ranks) : 0;
     check(MPI_Win_allocate_shared(static_cast<MPI_Aint>(bytes), 1, MPI_INFO_NULL, host_, &own, &window_),
