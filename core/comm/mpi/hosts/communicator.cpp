@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <map>
 #include <numeric>
 #include <utility>
@@ -290,15 +289,10 @@ class HostProcesses final : public Processes {
   std::string host(int rank) const override { return seat_->host(rank); }
   bool wait_for_all() override { return seat_->wait_until_all_are_done(timeout_seconds_); }
 
-  bool is_first_of_ended() const {
+  bool is_first_of_ended() const override {
     for (int rank = 0; rank < seat_->rank(); ++rank)
       if (seat_->is_done(rank)) return false;
     return true;
-  }
-
-  [[noreturn]] void abort() {
-    MPI_Abort(MPI_COMM_WORLD, 1);
-    std::abort();  // it returns where there is no launcher
   }
 
  private:
