@@ -15,7 +15,7 @@
 #include <memory>
 #include <vector>
 
-#include "comm/mpi/hosts/communicator.h"
+#include "comm/mpi/communicator.h"
 #include "comm/processes.h"
 #include "memory/pool.h"
 #include "reshard/text.h"
@@ -116,8 +116,8 @@ void run() {
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   std::vector<Ours> kinds;
   kinds.push_back(ours_of("module", comm::start_processes("mpi", {}, "hosts_bench")));
-  kinds.push_back(ours_of("near", comm::hosts::start({})));
-  kinds.push_back(ours_of("far", comm::hosts::start({.pretended = std::vector<int>(static_cast<size_t>(ranks), 1)})));
+  kinds.push_back(ours_of("near", comm::mpi::start({})));
+  kinds.push_back(ours_of("far", comm::mpi::start({.pretended = std::vector<int>(static_cast<size_t>(ranks), 1)})));
   for (const Ours& ours : kinds) {
     for (const size_t kib : {4, 64, 1024, 4096, 65536}) {
       const size_t shard_bytes = (kib << 10) / static_cast<size_t>(ranks) / 64 * 64;

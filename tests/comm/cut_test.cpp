@@ -12,7 +12,7 @@
 
 #include <gtest/gtest.h>
 
-#include "comm/mpi/hosts/communicator.h"
+#include "comm/mpi/communicator.h"
 
 namespace reshard::comm {
 namespace {
@@ -20,7 +20,7 @@ namespace {
 TEST(HostCutOff, ends_the_ranks_of_both_sides) {
   const char* folder = std::getenv("RESHARD_TEST_CUT");
   if (folder == nullptr) GTEST_SKIP() << "see two_hosts.sh";
-  const auto processes = hosts::start({.timeout_seconds = 2});
+  const auto processes = mpi::start({.timeout_seconds = 2});
   const auto communicator = processes->communicator();
   const std::string file = folder + ("/" + std::to_string(communicator->rank()));
   constexpr size_t kCount = 300'000;

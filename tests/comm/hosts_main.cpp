@@ -9,7 +9,7 @@
 
 #include <gtest/gtest.h>
 
-#include "comm/mpi/hosts/communicator.h"
+#include "comm/mpi/communicator.h"
 #include "tests/comm/ranks.h"
 
 namespace reshard::comm {
@@ -24,11 +24,11 @@ std::vector<int> pretended_hosts() {
 }
 
 std::unique_ptr<Processes> start(const LocalOptions& options) {
-  return hosts::start({.ranks = options.ranks,
-                       .timeout_seconds = options.timeout_seconds,
-                       .threads_per_rank = options.threads_per_rank,
-                       .streaming_bytes = options.streaming_bytes,
-                       .pretended = pretended_hosts()});
+  return mpi::start({.ranks = options.ranks,
+                     .timeout_seconds = options.timeout_seconds,
+                     .threads_per_rank = options.threads_per_rank,
+                     .streaming_bytes = options.streaming_bytes,
+                     .pretended = pretended_hosts()});
 }
 
 // An error on its way to the other processes.

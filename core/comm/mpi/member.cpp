@@ -1,4 +1,4 @@
-#include "comm/mpi/hosts/member.h"
+#include "comm/mpi/member.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 
 #include "reshard/error.h"
 
-namespace reshard::comm::hosts {
+namespace reshard::comm::mpi {
 namespace {
 
 int8_t as_number(std::optional<Dtype> dtype) {
@@ -242,4 +242,4 @@ std::string Member::where() const {
   return fmt::format("rank {}, {}", seat_->rank(), text(as_call(slot_.records[slot_.step.value() & 1U])));
 }
 
-}  // namespace reshard::comm::hosts
+}  // namespace reshard::comm::mpi

@@ -1,6 +1,6 @@
 #pragma once
 
-// Ranks that are processes on several hosts. Those of one host meet in memory that they share; between hosts MPI
+// Ranks that are processes, on one host or several. Those of one host meet in memory that they share; between hosts MPI
 // carries letters. Sums are the local communicator's, term by term in the same order, so they have its bits.
 //
 // Collectives are our own, because MPI's cannot be: its reductions add in an order of their own and are many times
@@ -9,12 +9,13 @@
 //
 // REQUIRES: MPI was started for MPI_THREAD_SERIALIZED at least, and nobody else calls it meanwhile.
 
+#include <cstddef>
 #include <memory>
 #include <vector>
 
 #include "comm/processes.h"
 
-namespace reshard::comm::hosts {
+namespace reshard::comm::mpi {
 
 struct SeatOptions {
   int ranks = 0;                // the first so many of MPI's processes; 0 = all. Only those call
@@ -25,10 +26,13 @@ struct SeatOptions {
   std::vector<int> pretended = {};
 };
 
-// Whether MPI's processes are on several hosts. Collective over all of them.
-bool are_several();
-
 // Collective over the ranks. Throws Error(communication).
 std::unique_ptr<Processes> start(const SeatOptions& options);
 
-}  // namespace reshard::comm::hosts
+// For tests, without MPI: ranks of one host as threads, in memory of the caller's for options.ranks ranks. prepare()
+// comes before any of them, and the memory goes after all.
+size_t memory_bytes(int ranks);
+void prepare(void* memory, int ranks);
+std::unique_ptr<Communicator> communicator_in(void* memory, int rank, const SeatOptions& options);
+
+}  // namespace reshard::comm::mpi

@@ -1,4 +1,4 @@
-#include "comm/mpi/hosts/seat.h"
+#include "comm/mpi/seat.h"
 
 #include <signal.h>
 #include <unistd.h>
@@ -11,11 +11,11 @@
 #include <fmt/format.h>
 
 #include "base/check.h"
-#include "comm/mpi/hosts/meet.h"
+#include "comm/mpi/meet.h"
 #include "device/device.h"
 #include "reshard/error.h"
 
-namespace reshard::comm::hosts {
+namespace reshard::comm::mpi {
 
 Seat::Seat(const SeatOptions& options)
     : timeout_seconds_(options.timeout_seconds),
@@ -45,10 +45,29 @@ Seat::Seat(const SeatOptions& options)
   mail_ = std::make_unique<Mail>(all_, rank_, size_, std::move(far), *board_);
 }
 
+Seat::Seat(void* memory, int rank, const SeatOptions& options)
+    : rank_(rank),
+      size_(options.ranks),
+      timeout_seconds_(options.timeout_seconds),
+      streaming_bytes_(options.streaming_bytes == 0 ? device::streaming_bytes() : options.streaming_bytes),
+      patience_(device::Patience::of(options.ranks * options.threads_per_rank)),
+      host_names_(static_cast<size_t>(size_), "here"),
+      blocks_(kBlocks) {
+  for (int other = 0; other < size_; ++other) {
+    names_.push_back(fmt::format("rank {}", other));
+    areas_.push_back(
+        reinterpret_cast<Area*>(static_cast<std::byte*>(memory) + static_cast<size_t>(other) * kWindowBytes));
+  }
+  mine().process = getpid();
+  board_ = std::make_unique<Board>(&area(0).board);
+  mail_ = std::make_unique<Mail>(all_, rank_, size_, std::vector<int>(), *board_);
+}
+
 // All that is collective here waits with a limit, because a rank may be gone. After a failure all have been told.
 Seat::~Seat() {
   constexpr double kShort = 2;
   mail_->stop_looking();
+  if (all_ == MPI_COMM_NULL) return;
   const double seconds = board_->is_final() ? kShort : std::max(kShort, timeout_seconds_);
   const bool all_here = !lost_ && meet_all(all_, seconds, [this] { mail_->look(); });
   mail_.reset();
@@ -161,7 +180,8 @@ void Seat::leave() noexcept {
 }
 
 bool Seat::is_dead(int rank) {
-  return is_near(rank) && kill(area(rank).process.load(), 0) != 0 && errno == ESRCH;
+  const int32_t process = is_near(rank) ? area(rank).process.load() : 0;  // 0: its own is not known yet
+  return process != 0 && kill(process, 0) != 0 && errno == ESRCH;
 }
 
 // Three meetings. At the first nobody is in a collective any more. At the second everybody has read all letters from
@@ -244,4 +264,4 @@ bool Seat::wait_until_all_are_done(double seconds) {
   return true;
 }
 
-}  // namespace reshard::comm::hosts
+}  // namespace reshard::comm::mpi

@@ -9,7 +9,7 @@
 #include <atomic>
 #include <cstdint>
 
-namespace reshard::comm::hosts {
+namespace reshard::comm::mpi {
 
 class alignas(64) SharedCounter {
  public:
@@ -36,4 +36,4 @@ static_assert(std::atomic<uint32_t>::is_always_lock_free && std::atomic<uint64_t
 void sleep_nanoseconds(int64_t nanoseconds);
 int64_t now_nanoseconds();
 
-}  // namespace reshard::comm::hosts
+}  // namespace reshard::comm::mpi

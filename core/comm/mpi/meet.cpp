@@ -1,11 +1,11 @@
-#include "comm/mpi/hosts/meet.h"
+#include "comm/mpi/meet.h"
 
 #include <fmt/format.h>
 
-#include "comm/mpi/hosts/counter.h"
+#include "comm/mpi/counter.h"
 #include "reshard/error.h"
 
-namespace reshard::comm::hosts {
+namespace reshard::comm::mpi {
 
 void check_mpi(int result, const char* call) {
   if (result == MPI_SUCCESS) return;
@@ -32,4 +32,4 @@ bool meet_all(MPI_Comm all, double seconds, const std::function<void()>& look) {
   }
 }
 
-}  // namespace reshard::comm::hosts
+}  // namespace reshard::comm::mpi

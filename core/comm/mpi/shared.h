@@ -15,9 +15,9 @@
 #include <string_view>
 
 #include "comm/call.h"
-#include "comm/mpi/hosts/counter.h"
+#include "comm/mpi/counter.h"
 
-namespace reshard::comm::hosts {
+namespace reshard::comm::mpi {
 
 // Cuts between two characters of UTF-8.
 template <size_t kSize>
@@ -87,4 +87,4 @@ struct Letter {
   Record record = {};
 };
 
-}  // namespace reshard::comm::hosts
+}  // namespace reshard::comm::mpi

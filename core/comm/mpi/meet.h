@@ -6,7 +6,7 @@
 
 #include <functional>
 
-namespace reshard::comm::hosts {
+namespace reshard::comm::mpi {
 
 // Throws Error(communication) with MPI's own words.
 void check_mpi(int result, const char* call);
@@ -14,4 +14,4 @@ void check_mpi(int result, const char* call);
 // Whether all ranks of `all` come within the time; meanwhile this rank sleeps between looks and calls `look`.
 bool meet_all(MPI_Comm all, double seconds, const std::function<void()>& look);
 
-}  // namespace reshard::comm::hosts
+}  // namespace reshard::comm::mpi

@@ -22,9 +22,9 @@
 #include <vector>
 
 #include "comm/call.h"
-#include "comm/mpi/hosts/seat.h"
+#include "comm/mpi/seat.h"
 
-namespace reshard::comm::hosts {
+namespace reshard::comm::mpi {
 
 class Member {
  public:
@@ -92,4 +92,4 @@ class Member {
 // The Call that a record tells of; its name lives as long as the record.
 Call as_call(const Record& record);
 
-}  // namespace reshard::comm::hosts
+}  // namespace reshard::comm::mpi

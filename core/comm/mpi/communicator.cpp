@@ -1,8 +1,9 @@
-#include "comm/mpi/hosts/communicator.h"
+#include "comm/mpi/communicator.h"
 
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <new>
 #include <numeric>
 #include <utility>
 #include <vector>
@@ -10,12 +11,12 @@
 #include "base/check.h"
 #include "base/math.h"
 #include "comm/local/reduce.h"
-#include "comm/mpi/hosts/meet.h"
-#include "comm/mpi/hosts/member.h"
-#include "comm/mpi/hosts/seat.h"
+#include "comm/mpi/meet.h"
+#include "comm/mpi/member.h"
+#include "comm/mpi/seat.h"
 #include "device/device.h"
 
-namespace reshard::comm::hosts {
+namespace reshard::comm::mpi {
 namespace {
 
 constexpr size_t kLine = 64;
@@ -275,16 +276,18 @@ class HostsCommunicator final : public Communicator {
   std::map<std::vector<int>, uint64_t> groups_made_;  // how often this rank asked for these
 };
 
+std::unique_ptr<Communicator> of_all(const std::shared_ptr<Seat>& seat) {
+  std::vector<int> all(static_cast<size_t>(seat->size()));
+  std::iota(all.begin(), all.end(), 0);
+  return std::make_unique<HostsCommunicator>(seat, 1, std::move(all), seat->rank(), true);
+}
+
 class HostProcesses final : public Processes {
  public:
   explicit HostProcesses(const SeatOptions& options)
       : timeout_seconds_(options.timeout_seconds), seat_(std::make_shared<Seat>(options)) {}
 
-  std::unique_ptr<Communicator> communicator() override {
-    std::vector<int> all(static_cast<size_t>(seat_->size()));
-    std::iota(all.begin(), all.end(), 0);
-    return std::make_unique<HostsCommunicator>(seat_, 1, std::move(all), seat_->rank(), true);
-  }
+  std::unique_ptr<Communicator> communicator() override { return of_all(seat_); }
 
   std::string host(int rank) const override { return seat_->host(rank); }
   bool wait_for_all() override { return seat_->wait_until_all_are_done(timeout_seconds_); }
@@ -302,18 +305,20 @@ class HostProcesses final : public Processes {
 
 }  // namespace
 
-bool are_several() {
-  MPI_Comm here = MPI_COMM_NULL;
-  int near = 0, all = 0;
-  check_mpi(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &here), "MPI_Comm_split_type");
-  MPI_Comm_size(here, &near);
-  MPI_Comm_size(MPI_COMM_WORLD, &all);
-  MPI_Comm_free(&here);
-  return near != all;
-}
-
 std::unique_ptr<Processes> start(const SeatOptions& options) {
   return std::make_unique<HostProcesses>(options);
 }
 
-}  // namespace reshard::comm::hosts
+size_t memory_bytes(int ranks) {
+  return static_cast<size_t>(ranks) * kWindowBytes;
+}
+
+void prepare(void* memory, int ranks) {
+  for (int rank = 0; rank < ranks; ++rank) new (at(memory, static_cast<size_t>(rank) * kWindowBytes)) Area;
+}
+
+std::unique_ptr<Communicator> communicator_in(void* memory, int rank, const SeatOptions& options) {
+  return of_all(std::make_shared<Seat>(memory, rank, options));
+}
+
+}  // namespace reshard::comm::mpi

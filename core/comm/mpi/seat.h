@@ -14,18 +14,20 @@
 #include <string>
 #include <vector>
 
-#include "comm/mpi/hosts/board.h"
-#include "comm/mpi/hosts/communicator.h"
-#include "comm/mpi/hosts/mail.h"
-#include "comm/mpi/hosts/shared.h"
+#include "comm/mpi/board.h"
+#include "comm/mpi/communicator.h"
+#include "comm/mpi/mail.h"
+#include "comm/mpi/shared.h"
 #include "device/host/wait.h"
 
-namespace reshard::comm::hosts {
+namespace reshard::comm::mpi {
 
 class Seat {
  public:
   // Throws Error(communication) for what MPI says.
   explicit Seat(const SeatOptions& options);
+  // Without MPI, on one host, in memory that prepare() has made ready.
+  Seat(void* memory, int rank, const SeatOptions& options);
   ~Seat();
   Seat(const Seat&) = delete;
   Seat& operator=(const Seat&) = delete;
@@ -99,4 +101,4 @@ class Seat {
   bool lost_ = false;  // a rank that will not come to the end
 };
 
-}  // namespace reshard::comm::hosts
+}  // namespace reshard::comm::mpi

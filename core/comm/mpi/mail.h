@@ -26,10 +26,10 @@
 #include <utility>
 #include <vector>
 
-#include "comm/mpi/hosts/board.h"
-#include "comm/mpi/hosts/shared.h"
+#include "comm/mpi/board.h"
+#include "comm/mpi/shared.h"
 
-namespace reshard::comm::hosts {
+namespace reshard::comm::mpi {
 
 // A far rank's place in one group.
 struct Mirror {
@@ -113,4 +113,4 @@ class Mail {
   std::list<Incoming> incoming_;  // in the order in which they were announced
 };
 
-}  // namespace reshard::comm::hosts
+}  // namespace reshard::comm::mpi

@@ -1,4 +1,4 @@
-#include "comm/mpi/hosts/counter.h"
+#include "comm/mpi/counter.h"
 
 #include <linux/futex.h>
 #include <sys/syscall.h>
@@ -8,7 +8,7 @@
 #include <chrono>
 #include <climits>
 
-namespace reshard::comm::hosts {
+namespace reshard::comm::mpi {
 namespace {
 
 timespec as_timespec(int64_t nanoseconds) {
@@ -43,4 +43,4 @@ int64_t now_nanoseconds() {
   return duration_cast<nanoseconds>(steady_clock::now().time_since_epoch()).count();
 }
 
-}  // namespace reshard::comm::hosts
+}  // namespace reshard::comm::mpi

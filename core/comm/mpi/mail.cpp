@@ -1,12 +1,12 @@
-#include "comm/mpi/hosts/mail.h"
+#include "comm/mpi/mail.h"
 
 #include <algorithm>
 #include <cstring>
 #include <iterator>
 
-#include "comm/mpi/hosts/meet.h"
+#include "comm/mpi/meet.h"
 
-namespace reshard::comm::hosts {
+namespace reshard::comm::mpi {
 namespace {
 
 constexpr int kLetters = 1;  // the tag
@@ -187,4 +187,4 @@ void Mail::check(int result, const char* call) {
   check_mpi(result, call);
 }
 
-}  // namespace reshard::comm::hosts
+}  // namespace reshard::comm::mpi
