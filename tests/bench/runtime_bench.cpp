@@ -7,12 +7,14 @@
 //
 // Wanted: <= 0.5 µs per hook; <= 2 µs per unit and pass, the collectives' own latency (printed as a yardstick) apart.
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <mutex>
 #include <new>
 #include <string>
+#include <vector>
 
 #include <benchmark/benchmark.h>
 
@@ -156,12 +158,13 @@ void end_cost(benchmark::State& state, const std::string& strategy) {
 
 // Turn by turn, so that both see the same machine.
 void who_decides(benchmark::State& state) {
-  double plugin = 0, user = 0;
+  std::vector<double> ratios;
   for (auto _ : state) {
-    plugin += measure(2, "zero3", 200).seconds_per_step;
-    user += measure(2, "zero2", 200, true).seconds_per_step;
+    const double plugin = measure(2, "zero3", 200).seconds_per_step;
+    ratios.push_back(plugin / measure(2, "zero2", 200, true).seconds_per_step);
   }
-  state.counters["plugin_over_user"] = plugin / user;
+  std::sort(ratios.begin(), ratios.end());
+  state.counters["plugin_over_user"] = ratios[ratios.size() / 2];
 }
 
 BENCHMARK_CAPTURE(hook_cost, zero3, std::string("zero3"))->Iterations(5);
@@ -170,7 +173,7 @@ BENCHMARK_CAPTURE(unit_cost, zero3, std::string("zero3"))->Iterations(5);
 BENCHMARK_CAPTURE(unit_cost, zero2, std::string("zero2"))->Iterations(5);
 BENCHMARK_CAPTURE(end_cost, zero3, std::string("zero3"))->Iterations(5);
 BENCHMARK_CAPTURE(end_cost, adaptive, std::string("adaptive"))->Iterations(5);
-BENCHMARK(who_decides)->Iterations(20);
+BENCHMARK(who_decides)->Iterations(41);
 
 }  // namespace
 }  // namespace reshard

@@ -2,7 +2,7 @@
 // has: bit-equal to a recursion written here, value by value, from the words "pairs of neighbours, bottom up, an odd
 // one passing up". It may write onto one of its inputs, and writes nothing beside its output.
 
-#include "comm/local/reduce.h"
+#include "comm/reduce.h"
 
 #include <gtest/gtest.h>
 

@@ -9,7 +9,7 @@
 
 #include "base/check.h"
 #include "base/math.h"
-#include "comm/local/reduce.h"
+#include "comm/reduce.h"
 #include "comm/local/rendezvous.h"
 #include "device/device.h"
 

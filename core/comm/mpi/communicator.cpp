@@ -10,7 +10,7 @@
 
 #include "base/check.h"
 #include "base/math.h"
-#include "comm/local/reduce.h"
+#include "comm/reduce.h"
 #include "comm/mpi/meet.h"
 #include "comm/mpi/member.h"
 #include "comm/mpi/seat.h"

@@ -1,4 +1,4 @@
-#include "comm/local/reduce.h"
+#include "comm/reduce.h"
 
 #include <algorithm>
 #include <bit>
