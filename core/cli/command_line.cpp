@@ -84,7 +84,7 @@ class CommandLineParser {
   }
 
   CommandLine parse(std::vector<std::string> arguments) {
-    refuse_no_value_after_equals(arguments);
+    refuse_values_of_flags(arguments);
     std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
     try {
       app_.parse(arguments);
@@ -293,6 +293,7 @@ class CommandLineParser {
     line_.strategies = split("--strategies", raw_.strategies);
     if (line_.overrides.strategy && !line_.strategies.empty())
       fail("--strategy and --strategies both say what to explain", "give one of them");
+    line_.overrides.units_before = units_before();
     // A flag that was given without a value reads "true".
     if (!raw_.reshard.empty()) line_.overrides.reshard_after_forward = raw_.reshard == "true" ? "" : raw_.reshard;
   }
@@ -313,6 +314,17 @@ class CommandLineParser {
       fail(fmt::format("--json and --junit both name {}", line_.json), "name two files");
   }
 
+  // How many --unit stand before the last [--no-]reshard-after-forward.
+  std::size_t units_before() const {
+    std::size_t units = 0, before = 0;
+    for (const CLI::Option* option : given().app->parse_order()) {
+      units += option->check_lname("unit") ? 1 : 0;
+      if (option->check_lname("reshard-after-forward") || option->check_lname("no-reshard-after-forward"))
+        before = units;
+    }
+    return before;
+  }
+
   // A shell variable that is not set: what was meant is not what the job says.
   void refuse_empty() const {
     for (const CLI::Option* option : given().app->get_options())
@@ -320,10 +332,19 @@ class CommandLineParser {
         if (value.empty()) fail_empty(shown_name(*option));
   }
 
-  // CLI11 takes `--reshard-after-forward=` for the flag without a value.
-  void refuse_no_value_after_equals(const std::vector<std::string>& words) const {
-    for (const std::string& word : words)
-      if (word.starts_with("--") && word.find('=') == word.size() - 1) fail_empty(word.substr(0, word.size() - 1));
+  // CLI11 takes `--reshard-after-forward=` for the flag without a value, `--print-job=false` for a flag that was not
+  // given, and `--no-reshard-after-forward=2` for one that was.
+  void refuse_values_of_flags(const std::vector<std::string>& words) const {
+    for (const std::string& word : words) {
+      const std::string name = word.substr(0, word.find('='));
+      if (!name.starts_with('-') || name.size() == word.size()) continue;
+      if (name.starts_with("--") && name.size() + 1 == word.size()) fail_empty(name);
+      for (const Parser& parser : parsers_) {
+        const CLI::Option* option = parser.app->get_option_no_throw(name);
+        if (option == nullptr || option->get_expected_max() > 0 || option->get_type_name() == "[=k]") continue;
+        fail(fmt::format("{} takes no value, not \"{}\"", name, word.substr(name.size() + 1)), "give it alone");
+      }
+    }
   }
 
   [[noreturn]] void fail_empty(const std::string& name) const {

@@ -1,7 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <optional>
 
@@ -10,11 +8,14 @@
 #include "cli/compare_command.h"
 #include "cli/report_file.h"
 #include "cli/run_record.h"
+#include "config/read.h"
 #include "reshard/error.h"
 #include "reshard/text.h"
 
 namespace reshard::cli {
 namespace {
+
+constexpr std::size_t kMostBytesOfRun = std::size_t{1} << 30;  // of its JSON: three million steps
 
 // What two runs are compared by, read from one run's JSON.
 struct FinishedRun {
@@ -74,10 +75,10 @@ FinishedRun run_of(const std::string& file, const Json& json) {
 }
 
 FinishedRun read_run(const std::string& file) {
-  std::ifstream in(file, std::ios::binary);
-  if (!in)
-    throw Error(ErrorCode::config, "cannot read the run", file, "check the path; PROGRAM train --json FILE writes one");
-  const std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  const std::string text = config::file_text(file, {.name = "run",
+                                                    .remedy = "give the path of a file of train --json",
+                                                    .remedy_missing = "check the path; train --json FILE writes one",
+                                                    .bytes_most = kMostBytesOfRun});
   try {
     return run_of(file, Json::parse(text));
   } catch (const Json::exception&) {

@@ -54,11 +54,17 @@ std::string repeated_options(const Face& face, const CommandLine& line) {
   if (line.processes) options += " --processes";
   if (said.steps) add("--steps", std::to_string(*said.steps));
   for (const std::string& value : said.set) add("--set", value);
-  for (const std::string& value : said.units) add("--unit", value);
-  if (said.reshard_after_forward)
-    options +=
-        " --reshard-after-forward" + (said.reshard_after_forward->empty() ? "" : "=" + *said.reshard_after_forward);
-  if (said.no_reshard_after_forward) options += " --no-reshard-after-forward";
+  const auto add_for_every_unit = [&] {
+    if (said.reshard_after_forward)
+      options +=
+          " --reshard-after-forward" + (said.reshard_after_forward->empty() ? "" : "=" + *said.reshard_after_forward);
+    if (said.no_reshard_after_forward) options += " --no-reshard-after-forward";
+  };
+  for (std::size_t i = 0; i < said.units.size(); ++i) {
+    if (i == said.units_before) add_for_every_unit();
+    add("--unit", said.units[i]);
+  }
+  if (said.units_before >= said.units.size()) add_for_every_unit();
   for (const ProgramFlag& flag : face.flags)
     if (flag.target != nullptr && !flag.target->empty()) add(flag.name, *flag.target);
   return options;

@@ -2,15 +2,14 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <functional>
-#include <iterator>
 
 #include <fmt/format.h>
 
 #include "cli/report_file.h"
 #include "config/document.h"
 #include "config/override.h"
+#include "config/read.h"
 #include "config/reader.h"
 #include "reshard/error.h"
 
@@ -54,12 +53,7 @@ Json described_json(const plugin::StrategyInfo& info) {
 }
 
 Job::Plugins plugin_rules_of(const std::string& file) {
-  std::error_code status;
-  std::ifstream in(file, std::ios::binary);
-  if (!in || std::filesystem::is_directory(file, status))
-    throw Error(ErrorCode::config, "cannot read the job file", file, "check the path");
-  const std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-  config::Block document = config::parse_document(text, file);
+  config::Block document = config::parse_document(config::job_text(file), file);
   std::erase_if(document.entries, [](const config::Entry& entry) { return entry.key != "plugins"; });
   Job job;
   Tables none;

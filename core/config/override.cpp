@@ -125,27 +125,30 @@ class CommandLineKeys {
 
 // Two entries of the command line for the same units must not give one field two values.
 template <typename Value>
-void check_once(const std::string& match, Field field, const std::optional<Given<Value>>& a,
+void check_once(const std::string& match, const char* field, const std::optional<Given<Value>>& a,
                 const std::optional<Given<Value>>& b) {
   const auto text = [](const Value& value) -> std::string {
     if constexpr (std::is_same_v<Value, int>)
       return std::to_string(value);
+    else if constexpr (std::is_same_v<Value, Dtype>)
+      return name(value);
     else
       return value_text(value);
   };
   if (a && b && !(a->value == b->value))
-    fail_twice(fmt::format("{} of {}", name(field), match), text(a->value), a->where, text(b->value), b->where);
+    fail_twice(fmt::format("{} of {}", field, match), text(a->value), a->where, text(b->value), b->where);
 }
 
 void append_unit(UnitOverride entry, Job& job) {
   entry.command_line = true;
   for (const UnitOverride& earlier : job.strategy.units) {
     if (!earlier.command_line || earlier.match != entry.match) continue;
-    check_once(entry.match, Field::after_forward, earlier.after_forward, entry.after_forward);
-    check_once(entry.match, Field::after_backward, earlier.after_backward, entry.after_backward);
-    check_once(entry.match, Field::reduce, earlier.reduce, entry.reduce);
-    check_once(entry.match, Field::prefetch_forward, earlier.prefetch_forward, entry.prefetch_forward);
-    check_once(entry.match, Field::prefetch_backward, earlier.prefetch_backward, entry.prefetch_backward);
+    check_once(entry.match, name(Field::after_forward), earlier.after_forward, entry.after_forward);
+    check_once(entry.match, name(Field::after_backward), earlier.after_backward, entry.after_backward);
+    check_once(entry.match, name(Field::reduce), earlier.reduce, entry.reduce);
+    check_once(entry.match, name(Field::prefetch_forward), earlier.prefetch_forward, entry.prefetch_forward);
+    check_once(entry.match, name(Field::prefetch_backward), earlier.prefetch_backward, entry.prefetch_backward);
+    check_once(entry.match, "param_dtype", earlier.param_dtype, entry.param_dtype);
   }
   job.strategy.units.push_back(std::move(entry));
 }
@@ -204,10 +207,15 @@ void apply(const Overrides& overrides, Job& job, Tables& program) {
   if (overrides.reshard_after_forward && overrides.no_reshard_after_forward)
     throw Error(ErrorCode::config, kReshard + " and " + kKeep + " contradict each other", "command line",
                 "give one of them");
-  if (overrides.no_reshard_after_forward) append_after_forward(kKeep, AfterForward::keep(), job);
-  if (const std::optional<std::string>& k = overrides.reshard_after_forward)
-    append_after_forward(kReshard, k->empty() ? AfterForward::free() : shrink_of(kReshard, *k), job);
-  for (const std::string& text : overrides.units) append_unit(unit_of(text), job);
+  const auto append_for_every_unit = [&] {
+    if (overrides.no_reshard_after_forward) append_after_forward(kKeep, AfterForward::keep(), job);
+    if (const std::optional<std::string>& k = overrides.reshard_after_forward)
+      append_after_forward(kReshard, k->empty() ? AfterForward::free() : shrink_of(kReshard, *k), job);
+  };
+  const std::size_t before = std::min(overrides.units_before, overrides.units.size());
+  for (std::size_t i = 0; i < before; ++i) append_unit(unit_of(overrides.units[i]), job);
+  append_for_every_unit();
+  for (std::size_t i = before; i < overrides.units.size(); ++i) append_unit(unit_of(overrides.units[i]), job);
 }
 
 std::string strategy_from_command_line(const std::string& value) {

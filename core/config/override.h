@@ -2,6 +2,7 @@
 
 // What the command line says, over the job file. Parsing argv is the cli's business; these are its values.
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -19,6 +20,8 @@ struct Overrides {
   std::vector<std::string> units;                    // --unit NAME:key=value
   std::optional<std::string> reshard_after_forward;  // --reshard-after-forward[=k]: "" or the text of k
   bool no_reshard_after_forward = false;             // --no-reshard-after-forward
+  std::size_t units_before =
+      0;  // how many of `units` were typed before [--no-]reshard-after-forward: the later glob wins
 
   // A text key of a declared table, "data.path", by an option of the program's own: "--data".
   struct KeyOption {
@@ -28,7 +31,7 @@ struct Overrides {
 };
 
 // Applies --set in order, then --strategy, --ranks, --steps and the program's own options; then appends the entries for
-// units: first the ones of [--no-]reshard-after-forward, then --unit in order. Of the command line no word is dropped
+// units in the order in which they were typed. Of the command line no word is dropped
 // for another: what gives a key, or a unit's field, two values is an error that names both. Throws Error(config) that
 // names the option. What a value of the job file was before is kept in job.replaced.
 void apply(const Overrides& overrides, Job& job, Tables& program);

@@ -22,7 +22,12 @@ namespace {
 
 constexpr std::size_t kMostBytes = std::size_t{16} << 20;  // of a job file: more is some other file
 
-std::string file_text(const std::string& path) {
+}  // namespace
+
+std::string file_text(const std::string& path, const FileKind& kind) {
+  const auto fail = [&](const std::string& what, const std::string& remedy) {
+    throw Error(ErrorCode::config, what, path, remedy);
+  };
   // O_NONBLOCK, so that opening a FIFO does not wait for somebody who writes; regular files do not know it.
   const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(descriptor < 0 ? nullptr : fdopen(descriptor, "rb"),
@@ -31,25 +36,28 @@ std::string file_text(const std::string& path) {
   if (!file || fstat(descriptor, &status) != 0) {
     const int reason = errno;
     if (descriptor >= 0 && !file) close(descriptor);
-    if (reason == ENOENT) throw Error(ErrorCode::config, "there is no such job file", path, "check the path");
-    throw Error(ErrorCode::config, fmt::format("cannot read the job file: {}", std::strerror(reason)), path);
+    if (reason == ENOENT) fail("there is no such " + kind.name, kind.remedy_missing);
+    fail(fmt::format("cannot read the {}: {}", kind.name, std::strerror(reason)), "");
   }
-  if (S_ISDIR(status.st_mode))
-    throw Error(ErrorCode::config, "the job file is a folder", path, "give the path of a TOML file in it");
-  if (!S_ISREG(status.st_mode))
-    throw Error(ErrorCode::config, "the job file is not a regular file", path, "give the path of a TOML file");
+  if (S_ISDIR(status.st_mode)) fail(fmt::format("the {} is a folder", kind.name), kind.remedy + " in it");
+  if (!S_ISREG(status.st_mode)) fail(fmt::format("the {} is not a regular file", kind.name), kind.remedy);
   std::string text;
   char buffer[1 << 14];
   while (const std::size_t count = std::fread(buffer, 1, sizeof buffer, file.get())) {
     text.append(buffer, count);
-    if (text.size() > kMostBytes)
-      throw Error(ErrorCode::config, "the job file has more than 16 MiB", path, "check the path");
+    if (text.size() > kind.bytes_most)
+      fail(fmt::format("the {} has more than {} MiB", kind.name, kind.bytes_most >> 20), "check the path");
   }
-  if (std::ferror(file.get()) != 0) throw Error(ErrorCode::config, "cannot read the job file", path, "check the path");
+  if (std::ferror(file.get()) != 0) fail("cannot read the " + kind.name, "check the path");
   return text;
 }
 
-}  // namespace
+std::string job_text(const std::string& path) {
+  return file_text(path, {.name = "job file",
+                          .remedy = "give the path of a TOML file",
+                          .remedy_missing = "check the path",
+                          .bytes_most = kMostBytes});
+}
 
 void read_text(std::string_view text, const std::string& path, Job& job, Tables& program) {
   const Block document = parse_document(text, path);
@@ -60,7 +68,7 @@ void read_text(std::string_view text, const std::string& path, Job& job, Tables&
 }
 
 void read(const std::string& path, Job& job, Tables& program) {
-  read_text(file_text(path), path, job, program);
+  read_text(job_text(path), path, job, program);
 }
 
 }  // namespace reshard::config

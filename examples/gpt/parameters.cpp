@@ -117,20 +117,33 @@ void initial_values(const Shape& shape, uint64_t seed, std::string_view paramete
 }
 
 void check_parameters(const Safetensors& file, const reshard::Model& model) {
-  std::vector<std::string> names;
+  std::vector<std::string> names, unknown;
+  for (const UnitSpec& unit : model.units())
+    for (const Parameter& parameter : unit.parameters) names.push_back(parameter.name);
+  for (const auto& [name, tensor] : file.tensors())
+    if (!is_causal_mask(name) && std::ranges::find(names, name) == names.end()) unknown.push_back(name);
+
   for (const UnitSpec& unit : model.units()) {
     for (const Parameter& parameter : unit.parameters) {
+      // What the file has instead: a name like it, or else one that the model does not know.
+      if (!unknown.empty() && !file.tensors().contains(parameter.name)) {
+        const std::string near = reshard::base::nearest(parameter.name, unknown);
+        const std::string& other = near.empty() ? unknown.front() : near;
+        throw Error(ErrorCode::data, fmt::format("no tensor \"{}\" {}", parameter.name, shape_text(parameter.shape)),
+                    file.path(),
+                    fmt::format("the file's \"{}\" {} is no parameter of this model", other,
+                                shape_text(file.tensors().at(other).shape)));
+      }
       file.require(parameter.name, "F32", parameter.shape);
-      names.push_back(parameter.name);
     }
   }
-  for (const auto& [name, tensor] : file.tensors()) {
-    if (is_causal_mask(name) || std::ranges::find(names, name) != names.end()) continue;
-    const std::string near = reshard::base::nearest(name, names);
-    throw Error(
-        ErrorCode::data, fmt::format("tensor \"{}\" {} is no parameter of this model", name, shape_text(tensor.shape)),
-        file.path(), near.empty() ? "make [model] the file's own" : fmt::format("the nearest name is \"{}\"", near));
-  }
+  if (unknown.empty()) return;
+  const std::string& name = unknown.front();
+  const std::string near = reshard::base::nearest(name, names);
+  throw Error(
+      ErrorCode::data,
+      fmt::format("tensor \"{}\" {} is no parameter of this model", name, shape_text(file.tensors().at(name).shape)),
+      file.path(), near.empty() ? "make [model] the file's own" : fmt::format("the nearest name is \"{}\"", near));
 }
 
 }  // namespace gpt

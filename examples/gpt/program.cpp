@@ -182,8 +182,10 @@ void Program::open(const Job& job) {
   }
   setup_.parameters.reset();
   if (!from_.empty()) {
-    setup_.parameters = std::make_unique<const Safetensors>(from_);
-    check_parameters(*setup_.parameters, setup_.units.model);
+    auto file = std::make_unique<Safetensors>(from_);
+    file->drop_prefix("transformer.");  // as in the files of Hugging Face's model with a head
+    check_parameters(*file, setup_.units.model);
+    setup_.parameters = std::move(file);
     facts_.emplace_back("initial parameters", from_);
   }
 }

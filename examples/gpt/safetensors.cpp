@@ -191,6 +191,15 @@ void Safetensors::refuse_gaps(int64_t data) const {
                 "write the file anew with a safetensors library");
 }
 
+void Safetensors::drop_prefix(const std::string& prefix) {
+  std::map<std::string, Tensor> renamed;
+  for (const auto& [name, tensor] : tensors_) {
+    const std::string rest = name.starts_with(prefix) ? name.substr(prefix.size()) : name;
+    renamed.emplace(tensors_.contains(rest) ? name : rest, tensor);
+  }
+  tensors_ = std::move(renamed);
+}
+
 const Safetensors::Tensor& Safetensors::require(const std::string& name, const std::string& dtype,
                                                 std::span<const int64_t> shape) const {
   const auto found = tensors_.find(name);

@@ -33,6 +33,10 @@ class Safetensors {
   const std::string& path() const { return path_; }
   const std::map<std::string, Tensor>& tensors() const { return tensors_; }
 
+  // Takes a prefix off the names that have it: "transformer.wte.weight" is "wte.weight" then. A name that another
+  // tensor has already stays as it is.
+  void drop_prefix(const std::string& prefix);
+
   // The tensor of this name, dtype and shape; throws naming what was wanted and what is there. A -1 in `shape` takes
   // whatever the file has.
   const Tensor& require(const std::string& name, const std::string& dtype, std::span<const int64_t> shape) const;

@@ -4,7 +4,6 @@
 #include <numeric>
 
 #include "reshard/app.h"
-
 using namespace reshard;
 
 // Uniform in [-1, 1), the same for the same place on any rank.
@@ -13,7 +12,6 @@ static float noise(uint64_t seed, uint64_t place) {
   for (int round = 0; round < 3; ++round) z = (z ^ (z >> 29U)) * 0x94D049BB133111EBU;
   return static_cast<float>(z >> 40U) * 0x1p-23F - 1.0F;
 }
-
 static void products(int64_t n, int64_t in, int64_t out, auto visit) {  // places in x[n, in] · w[in, out] = y[n, out]
   for (int64_t k = 0; k < n * in; ++k)
     for (int64_t o = 0; o < out; ++o) visit(k, k % in * out + o, k / in * out + o);
@@ -92,8 +90,9 @@ struct Mlp : Program {
   std::string default_job() const override { return "examples/mlp/job.toml"; }
   int64_t samples_per_step(const Job& job) const override { return job.train.global_batch; }
   void declare(Tables& tables) override {
-    Table& table = tables.emplace_back("model", "The perceptron.");
-    table.key("layers", &mlp.layers, {.min = 1, .max = 1000}).key("width", &mlp.width, {.min = 2, .max = 4096});
+    tables.emplace_back("model", "The perceptron.")
+        .key("layers", &mlp.layers, {.doc = "before the head, with tanh", .min = 1, .max = 1000})
+        .key("width", &mlp.width, {.doc = "of each layer", .min = 2, .max = 4096});
   }
   Model model(const Job& job, const Tables&) override {
     mlp.batch = job.train.global_batch / (int64_t{job.rank_count()} * job.train.microbatches);

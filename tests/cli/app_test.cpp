@@ -309,7 +309,7 @@ TEST(Plugins, ListSearchesTheFoldersOfAJob) {
   EXPECT_EQ(with.front(), "moody");  // the job's folders come first
   EXPECT_EQ(with.size(), without.size() + 1);
   expect_failure(run_app(toy, {"plugins", "list", folder.file("none.toml")}), 2,
-                 "toy: " + folder.file("none.toml") + ": cannot read the job file (check the path)\n");
+                 "toy: " + folder.file("none.toml") + ": there is no such job file (check the path)\n");
   expect_failure(
       run_app(toy, {"plugins", "list", folder.write("bad.toml", "[plugins]\npaths = []\n")}), 2,
       "toy: " + folder.file("bad.toml") + ":2:1: unknown key \"paths\" in [plugins] (did you mean \"path\"?)\n");

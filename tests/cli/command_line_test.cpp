@@ -1,5 +1,6 @@
 // What is typed becomes values, or one clear error; help mentions every option that the parser knows.
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "cli/command_line.h"
@@ -161,6 +162,34 @@ TEST(CommandLine, AnEmptyValueIsAnErrorOfItsOption) {
   EXPECT_EQ(error_of({"train", ""}), "command line: JOB is given an empty value (name a value, or leave it out)");
   EXPECT_EQ(error_of({"plugins", "list", "--json", ""}),
             "command line: --json is given an empty value (name a value, or leave it out)");
+}
+
+// Neither is a value that nobody reads, nor the flag that was typed as if it had not been.
+TEST(CommandLine, AFlagTakesNoValue) {
+  for (const char* flag : {"--no-reshard-after-forward", "--print-job", "--processes", "--help", "-h"})
+    for (const char* value : {"false", "true", "2"})
+      EXPECT_EQ(error_of({"train", std::string(flag) + "=" + value}),
+                fmt::format("command line: {} takes no value, not \"{}\" (give it alone)", flag, value));
+  EXPECT_EQ(error_of({"--version=1"}), "command line: --version takes no value, not \"1\" (give it alone)");
+  EXPECT_EQ(error_of({"plugins", "list", "--all=no"}),
+            "command line: --all takes no value, not \"no\" (give it alone)");
+  EXPECT_EQ(error_of({"plugins", "check", "x.so", "--list=no"}),
+            "command line: --list takes no value, not \"no\" (give it alone)");
+  EXPECT_EQ(error_of({"train", "--set=--all=2"}), "no error");
+}
+
+// `--unit` and the options for every unit are entries in the order in which they were typed.
+TEST(CommandLine, TheOptionsForEveryUnitHaveAPlaceAmongTheUnits) {
+  const auto before = [](std::vector<std::string> words) {
+    words.insert(words.begin(), "explain");
+    return parse(words, face()).overrides.units_before;
+  };
+  const std::string a = "a*:reduce=last", b = "b*:reduce=last";
+  EXPECT_EQ(before({"--unit", a, "--unit", b}), 0U);
+  EXPECT_EQ(before({"--no-reshard-after-forward", "--unit", a, "--unit", b}), 0U);
+  EXPECT_EQ(before({"--unit", a, "--reshard-after-forward=2", "--unit", b}), 1U);
+  EXPECT_EQ(before({"--unit=" + a, "--set", "x=1", "--unit", b, "--no-reshard-after-forward"}), 2U);
+  EXPECT_EQ(before({"--reshard-after-forward", "--unit", a, "--reshard-after-forward"}), 1U);
 }
 
 TEST(CommandLine, TwoFinishedRunsTakeNoOptionOfAJob) {

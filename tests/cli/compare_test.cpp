@@ -1,5 +1,7 @@
 // Comparing strategies: the bits that are promised are there, also in the library call; and two finished runs.
 
+#include <sys/stat.h>
+
 #include <atomic>
 #include <iterator>
 #include <string>
@@ -164,6 +166,27 @@ TEST(Compare, TwoFinishedRunsAreUnpaired) {
   const AppRun none = run_app(toy, {"compare", a, job});
   EXPECT_EQ(none.code, 2);
   EXPECT_EQ(none.err, "toy: " + job + ": this is no finished run (give two files that train --json wrote)\n");
+  expect_failure(
+      run_app(toy, {"compare", folder.file("no.json"), a}), 2,
+      "toy: " + folder.file("no.json") + ": there is no such run (check the path; train --json FILE writes one)\n");
+  expect_failure(run_app(toy, {"compare", a, folder.file("")}), 2,
+                 "toy: " + folder.file("") + ": the run is a folder (give the path of a file of train --json in it)\n");
+}
+
+// Opened as a file is, a FIFO would be waited for, and a device read for ever.
+TEST(Compare, WaitsForNoFileThatIsNone) {
+  Toy toy;
+  const Folder folder;
+  const std::string fifo = folder.file("fifo");
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  for (const std::string& file : {fifo, std::string("/dev/zero")}) {
+    expect_failure(run_app(toy, {"compare", file, file}), 2,
+                   "toy: " + file + ": the run is not a regular file (give the path of a file of train --json)\n");
+    for (const std::vector<std::string>& command :
+         {std::vector<std::string>{"plugins", "list", file}, {"plugins", "why", "zero3", file}, {"explain", file}})
+      expect_failure(run_app(toy, command), 2,
+                     "toy: " + file + ": the job file is not a regular file (give the path of a TOML file)\n");
+  }
 }
 
 TEST(Compare, IsALibraryCallToo) {

@@ -2,6 +2,8 @@
 
 #include <filesystem>
 
+#include <algorithm>
+
 #include <gtest/gtest.h>
 
 #include "tests/config/program.h"
@@ -273,6 +275,11 @@ TEST(Units, OneFieldTwice) {
             }),
             "command line: prefetch_backward of h.3 is given twice: 1 (--unit h.3:prefetch_backward) and 2 (--unit "
             "h.3:prefetch_backward) (give it once)");
+  EXPECT_EQ(error([](Overrides& o) {
+              o.units = {"h.3:param_dtype=bf16", "h.3:param_dtype=fp32"};
+            }),
+            "command line: param_dtype of h.3 is given twice: bf16 (--unit h.3:param_dtype) and fp32 (--unit "
+            "h.3:param_dtype) (give it once)");
   EXPECT_EQ(error([](Overrides& o) { o.units = {"*:after_forward=keep"}, o.reshard_after_forward = ""; }),
             "command line: after_forward of * is given twice: free (--reshard-after-forward) and keep (--unit "
             "*:after_forward) (give it once)");
@@ -372,6 +379,17 @@ after_forward = "free"
   EXPECT_EQ(units[5].after_forward->value, AfterForward::free());
   EXPECT_EQ(units[6].match, "a:b");
   EXPECT_EQ(units[6].prefetch_forward->value, 0);
+
+  for (std::size_t before = 0; before <= 3; ++before) {
+    Read empty("");
+    Overrides typed;
+    typed.reshard_after_forward = "2";
+    typed.units = {"a*:reduce=last", "b*:reduce=last"};
+    typed.units_before = before;
+    empty.apply(typed);
+    ASSERT_EQ(empty.job.strategy.units.size(), 3u);
+    EXPECT_EQ(empty.job.strategy.units[std::min<std::size_t>(before, 2)].match, "*");
+  }
 }
 
 }  // namespace

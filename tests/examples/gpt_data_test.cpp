@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "examples/gpt/data.h"
@@ -177,6 +178,61 @@ TEST_F(Files, PassesOverCausalMasks) {
     at += 4 * p.elements();
   }
   check_parameters(Safetensors(write_tensors(header + "}", static_cast<std::size_t>(at))), model);
+}
+
+std::size_t bytes_of(const reshard::Model& model) {
+  int64_t elements = 0;
+  for (const reshard::UnitSpec& unit : model.units())
+    for (const reshard::Parameter& parameter : unit.parameters) elements += parameter.elements();
+  return static_cast<std::size_t>(4 * elements);
+}
+
+// The header of a file of the model's own tensors under other names.
+std::string renamed(const reshard::Model& model, const std::function<std::string(const std::string&)>& name) {
+  std::string header;
+  int64_t at = 0;
+  for (const reshard::UnitSpec& unit : model.units())
+    for (const reshard::Parameter& p : unit.parameters) {
+      header += fmt::format(R"({}"{}":{{"dtype":"F32","shape":{},"data_offsets":[{},{}]}})", at == 0 ? "{" : ",",
+                            name(p.name), shape_text(p.shape), at, at + 4 * p.elements());
+      at += 4 * p.elements();
+    }
+  return header + "}";
+}
+
+TEST_F(Files, NamesTheTensorThatTheFileHasInstead) {
+  const Units units =
+      declare_units({.layers = 1, .width = 2, .heads = 1, .sequence = 3, .vocabulary = 4}, Placement::root, {});
+  const auto check = [&](const std::string& from, const std::string& to) {
+    const std::string header = renamed(units.model, [&](const std::string& name) { return name == from ? to : name; });
+    const Safetensors file(write_tensors(header, bytes_of(units.model)));
+    const std::string error = error_of([&] { check_parameters(file, units.model); });
+    return error.substr(std::min(error.size(), file.path().size() + 2));
+  };
+  EXPECT_EQ(check("h.0.ln_1.bias", "h.0.ln1.bias"),
+            "no tensor \"h.0.ln_1.bias\" [2] (the file's \"h.0.ln1.bias\" [2] is no parameter of this model)");
+  EXPECT_EQ(
+      check("wpe.weight", "position_embeddings"),
+      "no tensor \"wpe.weight\" [3, 2] (the file's \"position_embeddings\" [3, 2] is no parameter of this model)");
+}
+
+// Hugging Face's GPT2LMHeadModel saves all but the head below "transformer.".
+TEST_F(Files, DropsAPrefix) {
+  const Units units = declare_units(
+      {.layers = 1, .width = 2, .heads = 1, .sequence = 3, .vocabulary = 4, .tied = false}, Placement::root, {});
+  const std::string header = renamed(
+      units.model, [](const std::string& name) { return name == "lm_head.weight" ? name : "transformer." + name; });
+  Safetensors file(write_tensors(header, bytes_of(units.model)));
+  EXPECT_NE(error_of([&] { check_parameters(file, units.model); }), "no error");
+  file.drop_prefix("transformer.");
+  EXPECT_EQ(error_of([&] { check_parameters(file, units.model); }), "no error");
+
+  Safetensors twice(write_tensors(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},)"
+                                  R"("x.a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})",
+                                  8));
+  twice.drop_prefix("x.");
+  EXPECT_EQ(twice.tensors().size(), 2U);
+  EXPECT_EQ(twice.tensors().count("x.a"), 1U);
 }
 
 // ---- tokens of a file

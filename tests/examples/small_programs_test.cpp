@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <fstream>
 #include <iterator>
 #include <string>
 #include <vector>
@@ -155,6 +156,14 @@ TEST(SmallProgramsAlone, HaveNoBudgetForStrategiesThatSpendOne) {
       EXPECT_EQ(ran.status, 2);
       EXPECT_TRUE(ran.has(program + ": ") && ran.has("memory.budget")) << ran.lines.at(0);
     }
+}
+
+TEST(SmallProgramsAlone, TheMlpHasUnder120Lines) {
+  std::ifstream source(RESHARD_SOURCE_DIR "/examples/mlp/main.cpp");
+  int lines = 0;
+  for (std::string line; std::getline(source, line);) ++lines;
+  EXPECT_GT(lines, 50);
+  EXPECT_LT(lines, 120) << "README says \"under 120 lines\"";
 }
 
 TEST(SmallProgramsAlone, TakeTheDefaultStrategyAndRefuseWhatTheyDoNotKnow) {
