@@ -66,6 +66,7 @@ LoadedJob load_job(const Request& request, Output& output) {
   if (request.line.processes) overrides.keys.push_back({"--processes", "mesh.communicator", "mpi"});
   config::apply(overrides, loaded.job, loaded.tables);
   if (is_another_rank(loaded.job)) output.silence();
+  if (loaded.job.mesh.communicator != "threads" && comm::launched()) output.leave_terminal();
   check_arms(request, loaded.job);
   return loaded;
 }

@@ -41,6 +41,10 @@ class Output {
   void silence();
   bool silent() const { return silent_; }
 
+  // A launcher gives the first process a terminal of its own, and sends on what is printed there to a file or a pipe,
+  // too: plain lines from here on.
+  void leave_terminal() { terminal_ = false, style_.colour = false; }
+
   void print(std::string_view text);
 
   // To be called when all is printed. Throws Error(io) when some of it, here or by others on text_file(), could not be

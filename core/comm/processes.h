@@ -44,7 +44,7 @@ class Processes {
 
 // Loads the module `name` ("mpi") and meets all other processes, which call this the same time. Throws Error(config) at
 // `where` where there is no such module, where it cannot be loaded, or is of another build; Error(communication) where
-// a process does not come, or is on another host.
+// a process does not come.
 std::unique_ptr<Processes> start_processes(const std::string& name, const ProcessOptions& options,
                                            const std::string& where);
 

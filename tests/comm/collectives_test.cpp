@@ -46,6 +46,20 @@ TEST_P(Collectives, work_in_groups_of_ranks) {
   }
 }
 
+// More than goes through a process's window at once, and ends that fill no piece of it.
+TEST_P(Collectives, move_more_than_a_buffer_holds) {
+  if (GetParam() > 4) GTEST_SKIP() << "the same pieces, for more ranks";
+  expect_no_errors(run_ranks({.ranks = GetParam()}, [&](Communicator& communicator) {
+    Sequence all = sequence(communicator, first_ranks(GetParam()), 5);
+    for (const size_t count : {131071, 131072, 131073, 300001}) {
+      all.all_gather(count, all.shared());
+      all.reduce_scatter(count, all.shared());
+      all.all_reduce(count, all.shared());
+      all.broadcast(count, all.shared());
+    }
+  }));
+}
+
 // A communicator and its group are independent, so a rank may use them on two threads.
 TEST_P(Collectives, run_on_two_threads_per_rank) {
   const std::vector<int> everybody = first_ranks(GetParam());
