@@ -11,6 +11,7 @@
 #include "cli/compare_verdict.h"
 #include "cli/loaded_job.h"
 #include "cli/run_record.h"
+#include "engine/optimizers.h"
 #include "reshard/error.h"
 
 namespace reshard {
@@ -31,7 +32,7 @@ void check_options(const CompareOptions& options) {
 
 int states_of(const Job& job, const CompareOptions& options) {
   if (job.optimizer.name != "program" || !options.optimizer) return engine::optimizer_states(job);
-  return static_cast<int>(options.optimizer()->state_names().size());
+  return engine::checked_states(*options.optimizer());
 }
 
 // Arms that promise the first one's bits take their turns first, so that each has turns before others change the state.

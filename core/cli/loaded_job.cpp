@@ -8,6 +8,7 @@
 #include "base/math.h"
 #include "comm/processes.h"
 #include "config/override.h"
+#include "engine/optimizers.h"
 #include "reshard/error.h"
 #include "reshard/text.h"
 
@@ -90,7 +91,7 @@ std::unique_ptr<Optimizer> program_optimizer(Program& program, const Job& job) {
 
 int optimizer_states(const Request& request, const Job& job) {
   const std::unique_ptr<Optimizer> own = program_optimizer(request.program, job);
-  return own ? static_cast<int>(own->state_names().size()) : engine::optimizer_states(job);
+  return own ? engine::checked_states(*own) : engine::optimizer_states(job);
 }
 
 }  // namespace reshard::cli

@@ -51,6 +51,13 @@ std::string fingerprint_of(const Model& model) {
   return hexadecimal(fingerprint);
 }
 
+std::string fingerprint_of(const Optimizer& optimizer) {
+  base::Fingerprint fingerprint;
+  fingerprint.add(optimizer.name());
+  for (const std::string& name : optimizer.state_names()) fingerprint.add(name);
+  return hexadecimal(fingerprint);
+}
+
 struct Fact {
   const char* word;
   const char* (*of)(const Agreed&);
@@ -64,6 +71,7 @@ constexpr Fact kFacts[] = {
     {"plan", [](const Agreed& one) { return one.plan; }},
     {"job", [](const Agreed& one) { return one.job; }},
     {"model", [](const Agreed& one) { return one.model; }},
+    {"optimizer", [](const Agreed& one) { return one.optimizer; }},
 };
 
 // "strategy zero2 and plan 12ab…": where it differs from `other`.
@@ -77,7 +85,7 @@ std::string difference(const Agreed& one, const Agreed& other) {
 
 }  // namespace
 
-Agreed agreed_of(const Job& job, const Model& model, const PlannedStrategy& planned) {
+Agreed agreed_of(const Job& job, const Model& model, const Optimizer& optimizer, const PlannedStrategy& planned) {
   Agreed mine;
   put(planned.name, mine.strategy);
   put(planned.identity.sha256, mine.sha256);
@@ -86,6 +94,7 @@ Agreed agreed_of(const Job& job, const Model& model, const PlannedStrategy& plan
   put(planned.plan.hash(), mine.plan);
   put(fingerprint_of(job), mine.job);
   put(fingerprint_of(model), mine.model);
+  put(fingerprint_of(optimizer), mine.optimizer);
   return mine;
 }
 

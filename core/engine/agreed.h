@@ -6,6 +6,7 @@
 #include <span>
 
 #include "engine/planning.h"
+#include "reshard/optimizer.h"
 
 namespace reshard::engine {
 
@@ -18,9 +19,10 @@ struct Agreed {
   char plan[17] = {};
   char job[17] = {};    // a fingerprint of every key but [plugins], which is about this rank's machine
   char model[17] = {};  // a fingerprint of all that the model declares
+  char optimizer[17] = {};  // a fingerprint of its name and its states' names, in their order
 };
 
-Agreed agreed_of(const Job& job, const Model& model, const PlannedStrategy& planned);
+Agreed agreed_of(const Job& job, const Model& model, const Optimizer& optimizer, const PlannedStrategy& planned);
 
 // Throws Error(plan) naming the first rank that differs from rank 0, and all that differs.
 void check_agreed(std::span<const Agreed> all);

@@ -75,10 +75,7 @@ Core::Core(const Job& job, const Model& model, Rank& rank, std::unique_ptr<Optim
     throw Error(ErrorCode::config,
                 fmt::format("the job has {} ranks and this rank is one of {}", wanted, rank_.count()),
                 job_.where("mesh.ranks"), "give launch and Runtime the same job");
-  const int states = static_cast<int>(optimizer_->state_names().size());
-  if (states > kMostStates)
-    throw Error(ErrorCode::model, fmt::format("the optimizer {} names {} state tensors; at most {} are carried",
-                                              optimizer_->name(), states, kMostStates));
+  const int states = checked_states(*optimizer_);
   deciding_ = std::make_unique<Deciding>(job_, model_, chosen_strategy(job_), states);
   PlannedStrategy planned = deciding_->decide();
   check_budget(job_, planned);
@@ -106,7 +103,7 @@ Core::~Core() {
 }
 
 void Core::compare_plans(const PlannedStrategy& planned) {
-  const Agreed mine = agreed_of(job_, model_, planned);
+  const Agreed mine = agreed_of(job_, model_, *optimizer_, planned);
   std::vector<Agreed> all(static_cast<std::size_t>(rank_.count()));
   rank_.communicator().exchange(mine, std::span<Agreed>(all), kNoUnit);
   check_agreed(all);

@@ -17,6 +17,7 @@
 #include "device/device.h"
 #include "engine/executor.h"
 #include "engine/groups.h"
+#include "engine/optimizers.h"
 #include "engine/planning.h"
 #include "memory/pool.h"
 #include "optim/clip.h"
@@ -56,7 +57,6 @@ struct Ending {
 };
 
 inline constexpr comm::Tag kNoUnit{};
-inline constexpr int kMostStates = 8;  // state tensors of an optimizer
 
 class Core {
  public:

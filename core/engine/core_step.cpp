@@ -208,6 +208,10 @@ std::vector<Ending> Core::agree_to_end(Hook how, double norm, std::optional<doub
                               name(how), steps_, all[r].tells != 0 ? 0 : r),
                   "", "give it on every rank or on none");
   }
+  if (norm < 0)
+    throw Error(ErrorCode::model,
+                fmt::format("the gradient norm of {} in step {} is below 0", number_text(norm), steps_), "",
+                "give update() what gradient_norm() returned; [optimizer] clip_norm = 0 clips nothing");
   return all;
 }
 

@@ -1,5 +1,11 @@
 #include "engine/optimizers.h"
 
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
 #include "optim/adamw.h"
 #include "optim/schedule.h"
 #include "optim/sgd.h"
@@ -27,6 +33,24 @@ std::unique_ptr<Optimizer> choose_optimizer(const Job& job, std::unique_ptr<Opti
         optim::SgdOptions{.momentum = settings.momentum, .weight_decay = settings.weight_decay});
   throw Error(ErrorCode::config, "this program hands over no optimizer of its own", job.where("optimizer.name"),
               "use \"adamw\" or \"sgd\"");
+}
+
+int checked_states(const Optimizer& optimizer) {
+  const std::vector<std::string> names = optimizer.state_names();
+  if (names.size() > kMostStates)
+    throw Error(ErrorCode::model, fmt::format("the optimizer {} names {} state tensors; at most {} are carried",
+                                              optimizer.name(), names.size(), kMostStates));
+  for (auto name = names.begin(); name != names.end(); ++name) {
+    const bool word = !name->empty() && std::none_of(name->begin(), name->end(),
+                                                     [](unsigned char c) { return c <= ' ' || c == '.' || c == 0x7F; });
+    const bool twice = std::find(names.begin(), name, *name) != name;
+    if (!word || twice)
+      throw Error(ErrorCode::model,
+                  fmt::format("the optimizer {} names {} \"{}\"{}", optimizer.name(),
+                              twice ? "two state tensors" : "a state tensor", *name, word ? "" : ", which is no word"),
+                  "", "give every one a word of its own, without dots: \"exp_avg\"");
+  }
+  return static_cast<int>(names.size());
 }
 
 ParameterGroup parameter_group(const Job& job, const Parameter& parameter) {

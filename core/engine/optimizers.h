@@ -15,6 +15,12 @@ namespace reshard::engine {
 // Error(config) when one is handed over and another named, or the other way round.
 std::unique_ptr<Optimizer> choose_optimizer(const Job& job, std::unique_ptr<Optimizer> own);
 
+inline constexpr int kMostStates = 8;  // state tensors of an optimizer
+
+// How many state tensors it names. Throws Error(model) naming the first that a checkpoint could not tell from another
+// one: no word, or a word twice. So for too many.
+int checked_states(const Optimizer& optimizer);
+
 // What a parameter's update has of its own: the program's word, then the job's [[optimizer.group]].
 ParameterGroup parameter_group(const Job& job, const Parameter& parameter);
 

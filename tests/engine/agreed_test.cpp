@@ -9,12 +9,17 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "engine/optimizers.h"
 #include "engine/planning.h"
 #include "reshard/error.h"
 #include "tests/engine/toy.h"
 
 namespace reshard {
 namespace {
+
+engine::Agreed agreed_of(const Job& job, const Model& model, const engine::PlannedStrategy& planned) {
+  return engine::agreed_of(job, model, *engine::choose_optimizer(job, nullptr), planned);
+}
 
 TEST(Agreed, RanksWithDifferentPlansAreNamedWithTheirPlans) {
   const Model model = toy::two_units();
@@ -23,7 +28,7 @@ TEST(Agreed, RanksWithDifferentPlansAreNamedWithTheirPlans) {
   const engine::PlannedStrategy first = planned(job), second = planned(other);
   ASSERT_NE(first.plan.hash(), second.plan.hash());
   ASSERT_NE(first.identity.sha256, second.identity.sha256);
-  const engine::Agreed a = engine::agreed_of(job, model, first), b = engine::agreed_of(other, model, second);
+  const engine::Agreed a = agreed_of(job, model, first), b = agreed_of(other, model, second);
   const auto has = [](const engine::Agreed& one) {
     return fmt::format("strategy {}, a plugin file with sha256 {}, options {}, plan {} and job {}", one.strategy,
                        one.sha256, one.options, one.plan, one.job);
@@ -53,7 +58,7 @@ TEST(Agreed, RanksWithDifferentPlansAreNamedWithTheirPlans) {
 TEST(Agreed, WhatRanksMustHaveInCommonIsNamedByItself) {
   const Model model = toy::two_units();
   const Job job = toy::job(4, "zero3");
-  const engine::Agreed one = engine::agreed_of(job, model, engine::plan_strategy(job, model, engine::chosen_strategy(job), 2));
+  const engine::Agreed one = agreed_of(job, model, engine::plan_strategy(job, model, engine::chosen_strategy(job), 2));
   EXPECT_NO_THROW(engine::check_agreed(std::vector<engine::Agreed>(4, one)));
   const auto told = [&](const auto& change) {
     std::vector<engine::Agreed> all(4, one);
@@ -83,13 +88,13 @@ TEST(Agreed, WhatRanksMustHaveInCommonIsNamedByItself) {
   Model longer({.name = "root", .parameters = {{"a", {10}}}});
   longer.add({.name = "h.0", .parameters = {{"b", {71}}}});
   const auto planned = engine::plan_strategy(job, model, engine::chosen_strategy(job), 2);
-  const engine::Agreed other_job = engine::agreed_of(slower, model, planned);
-  const engine::Agreed other_model = engine::agreed_of(job, longer, planned);
+  const engine::Agreed other_job = agreed_of(slower, model, planned);
+  const engine::Agreed other_model = agreed_of(job, longer, planned);
   EXPECT_EQ(told([&](engine::Agreed& other) { other = other_job; }),
             fmt::format("rank 2 has job {}; rank 0 has job {}{}", other_job.job, one.job, remedy));
   EXPECT_EQ(told([&](engine::Agreed& other) { other = other_model; }),
             fmt::format("rank 2 has model {}; rank 0 has model {}{}", other_model.model, one.model, remedy));
-  EXPECT_EQ(told([&](engine::Agreed& other) { other = engine::agreed_of(elsewhere, model, planned); }), "no error");
+  EXPECT_EQ(told([&](engine::Agreed& other) { other = agreed_of(elsewhere, model, planned); }), "no error");
 }
 
 }  // namespace

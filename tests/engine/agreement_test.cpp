@@ -54,6 +54,24 @@ TEST(Agreement, AStepIsEndedByAllRanksInTheSameWay) {
   });
 }
 
+// Clipping by it would turn the gradient around.
+TEST(Agreement, ANormBelowZeroIsAnErrorOnAllRanksAndNothingIsUpdated) {
+  toy::for_each_way({1, 3}, [](const toy::Way& way) {
+    toy::run(toy::job(way), toy::tree(), [&](Runtime& runtime) {
+      const toy::Values before = toy::read_all(runtime);
+      up_to_the_end(runtime);
+      EXPECT_EQ(
+          toy::error_of([&] { runtime.update(-1.0); }),
+          "the gradient norm of -1 in step 0 is below 0 (give update() what gradient_norm() returned; [optimizer] "
+          "clip_norm = 0 clips nothing)")
+          << way.text();
+      runtime.abandon();
+      EXPECT_EQ(toy::read_all(runtime), before) << way.text();
+      EXPECT_FALSE(toy::step(runtime, 0).skipped) << way.text();
+    });
+  });
+}
+
 TEST(Agreement, AGradientThatIsNotFiniteIsNotCarriedOn) {
   toy::for_each_way({1, 2}, [](const toy::Way& way) {
     Job job = toy::job(way);

@@ -93,5 +93,59 @@ TEST(OwnOptimizer, AProgramsOptimizerStateIsLaidOutAnewWithItsParameters) {
   }
 }
 
+struct Named final : Optimizer {
+  Named(std::string own, std::vector<std::string> names) : own_(std::move(own)), names_(std::move(names)) {}
+  std::string name() const override { return own_; }
+  std::vector<std::string> state_names() const override { return names_; }
+  void update(const Fragment&, const StepInfo&) const override {}
+
+ private:
+  std::string own_;
+  std::vector<std::string> names_;
+};
+
+Job with_own_optimizer(int ranks) {
+  Job job = toy::job(ranks, "zero3");
+  job.optimizer.name = "program";
+  return job;
+}
+
+TEST(OwnOptimizer, StatesThatNoCheckpointCouldTellApartAreRefused) {
+  const auto told = [](const std::vector<std::string>& names) {
+    const Job job = with_own_optimizer(1);
+    return error_of([&] {
+      launch(job, [&](Rank& rank) { Runtime(job, toy::two_units(), rank, std::make_unique<Named>("mine", names)); });
+    });
+  };
+  const std::string remedy = " (give every one a word of its own, without dots: \"exp_avg\")";
+  EXPECT_EQ(told({"m", "v", "m"}), "the optimizer mine names two state tensors \"m\"" + remedy);
+  for (const std::string bad : {"", "a.b", "first moment", "m\n"})
+    EXPECT_EQ(told({"m", bad}), "the optimizer mine names a state tensor \"" + bad + "\", which is no word" + remedy);
+  EXPECT_EQ(told({"1", "2", "3", "4", "5", "6", "7", "8", "9"}),
+            "the optimizer mine names 9 state tensors; at most 8 are carried");
+  for (const std::vector<std::string>& good :
+       {std::vector<std::string>{}, {"exp_avg", "exp_avg_sq"}, {"1", "2", "3", "4", "5", "6", "7", "8"}})
+    EXPECT_EQ(told(good), "no error");
+}
+
+// Ranks whose states differ would lay them out anew in another number of collectives.
+TEST(OwnOptimizer, RanksWithOtherOptimizersOrStatesAreNamed) {
+  const auto told = [](const Named& last) {
+    const Job job = with_own_optimizer(3);
+    return error_of([&] {
+      launch(job, [&](Rank& rank) {
+        const bool other = rank.index() == 2;
+        Runtime(job, toy::two_units(), rank, std::make_unique<Named>(other ? last : Named("mine", {"m", "v"})));
+      });
+    });
+  };
+  EXPECT_EQ(told(Named("mine", {"m", "v"})), "no error");
+  for (const Named& other : {Named("yours", {"m", "v"}), Named("mine", {"v", "m"}), Named("mine", {"m", "w"})}) {
+    const std::string text = told(other);
+    EXPECT_EQ(text.find("rank 2 has optimizer "), 0U) << text;
+    EXPECT_NE(text.find("; rank 0 has optimizer "), std::string::npos) << text;
+  }
+}
+
 }  // namespace
 }  // namespace reshard

@@ -61,7 +61,8 @@ class Optimizer {
   virtual std::string name() const = 0;
 
   // One name per state tensor, constant over the object's life. Each tensor is fp32 and as long as the parameter, and
-  // starts at zero. A checkpoint stores it as PARAMETER + "." + name, so a name is a word without dots: "exp_avg".
+  // starts at zero. A checkpoint stores it as PARAMETER + "." + name, so a name is a word without dots, each another:
+  // "exp_avg".
   virtual std::vector<std::string> state_names() const = 0;
 
   // Updates values and state in place. Allocates nothing and does not throw for lengths, steps or gradients of any

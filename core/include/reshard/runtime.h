@@ -217,7 +217,8 @@ class Runtime {
   void evaluate(const std::function<void()>& pass);
 
   // ---- Hooks. forward(u, fn) is before_forward, fn, after_forward; an exception inside returns every unit to
-  // `sharded`.
+  // `sharded`. In a step's last micro-batch a unit's gradient is reduced when its backward has run as often as its
+  // forward: run all its forwards before its last backward.
   template <typename Fn>
   void forward(Unit unit, Fn&& fn) {
     guarded([&] {
