@@ -1,7 +1,8 @@
 #pragma once
 
-// Integer arithmetic that every layer needs.
+// Arithmetic that every layer needs.
 
+#include <cmath>
 #include <cstdint>
 #include <vector>
 
@@ -14,5 +15,11 @@ constexpr int64_t ceil_div(int64_t value, int64_t by) { return (value + by - 1) 
 
 // All divisors of n in rising order, 1 and n included. REQUIRES: n >= 1.
 std::vector<int> divisors(int n);
+
+// A NaN's sign and payload mean nothing to anybody, and are printed and compared as bits all the same: there is one
+// NaN.
+inline double one_nan(double value) {
+  return std::isnan(value) ? std::nan("") : value;
+}
 
 }  // namespace reshard::base

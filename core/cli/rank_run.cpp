@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/math.h"
 #include "cli/loaded_job.h"
 #include "cli/train_text.h"
 #include "reshard/error.h"
@@ -104,7 +105,7 @@ std::optional<double> RankRun::validate_if_due(int64_t steps_done) {
   }
   double sum = 0;
   for (const double part : rank_.exchange(*mine)) sum += part;
-  const double loss = sum / rank_.count();
+  const double loss = base::one_nan(sum / rank_.count());
   if (!std::isfinite(loss))
     throw Error(ErrorCode::numeric, fmt::format("the validation loss is {} after {} steps", loss, steps_done), "",
                 "lower [optimizer] lr, set clip_norm, or look at the validation data");

@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "base/math.h"
 #include "engine/core.h"
 #include "engine/optimizers.h"
 #include "reshard/error.h"
@@ -23,9 +24,8 @@ namespace {
 
 constexpr comm::Tag kNorm{.unit_name = "gradient norm"};
 
-// A NaN has a sign bit that means nothing to anybody.
 std::string number_text(double value) {
-  return std::isnan(value) ? "nan" : fmt::format("{}", value);
+  return fmt::format("{}", base::one_nan(value));
 }
 
 }  // namespace
@@ -166,7 +166,7 @@ std::string Core::hear(std::span<const Told> all) {
     sum += all[r].loss_sum;
     step_.stop_requested = step_.stop_requested || all[r].stop != 0;
   }
-  step_.loss = sum / divisor_;
+  step_.loss = base::one_nan(sum / divisor_);
   agreed_ = true;
   return why;
 }
@@ -176,7 +176,7 @@ void Core::finish(double loss_sum) {
   executor_->meet_replicas();
   std::string why = agree(loss_sum);
   if (why.empty() && !std::isfinite(norm)) why = norm_text(norm);
-  step_.gradient_norm = norm;
+  step_.gradient_norm = base::one_nan(norm);
   if (why.empty()) return apply_update(norm);
   check_skips(why);
   drop_gradients();
@@ -186,8 +186,7 @@ void Core::finish(double loss_sum) {
 // step in the same way and by the same norm. The last thing that can fail at one rank because of another.
 std::vector<Ending> Core::agree_to_end(Hook how, double norm, std::optional<double> loss_sum, const NormPart& part) {
   executor_->meet();
-  const Ending mine{static_cast<int64_t>(how), std::isnan(norm) ? std::nan("") : norm, loss_sum ? 1 : 0,
-                    told(loss_sum.value_or(0)), part};
+  const Ending mine{static_cast<int64_t>(how), base::one_nan(norm), loss_sum ? 1 : 0, told(loss_sum.value_or(0)), part};
   std::vector<Ending> all(static_cast<std::size_t>(rank_.count()));
   rank_.communicator().exchange(mine, std::span<Ending>(all), kNoUnit);
   for (std::size_t r = 1; r < all.size(); ++r) {
@@ -230,7 +229,7 @@ std::string Core::why_not(const std::vector<Ending>& all, double norm) {
 void Core::update(double norm, std::optional<double> loss_sum) {
   reduce();
   const std::string why = why_not(agree_to_end(Hook::update, norm, loss_sum), norm);
-  step_.gradient_norm = norm;
+  step_.gradient_norm = base::one_nan(norm);
   if (why.empty()) return apply_update(norm);
   check_skips(why);
   drop_gradients();
@@ -260,7 +259,7 @@ void Core::carry(std::optional<double> loss_sum) {
     parts.push_back(all[static_cast<std::size_t>(rank)].part);
   const double norm = norm_of(parts);
   const std::string why = why_not(all, norm);
-  step_.gradient_norm = norm;
+  step_.gradient_norm = base::one_nan(norm);
   if (!why.empty()) {
     check_skips(why);
     return drop_gradients();

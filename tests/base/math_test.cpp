@@ -2,6 +2,8 @@
 
 #include "base/math.h"
 
+#include <bit>
+#include <cmath>
 #include <cstdint>
 
 #include <gtest/gtest.h>
@@ -30,6 +32,13 @@ TEST(Math, DivisorsAreAllThatDivideInRisingOrder) {
     }
     EXPECT_EQ(next, all.size());
   }
+}
+
+TEST(Math, ThereIsOneNan) {
+  for (const double nan : {std::nan(""), -std::nan(""), std::nan("7")})
+    EXPECT_EQ(std::bit_cast<uint64_t>(one_nan(nan)), 0x7FF8000000000000U);
+  for (const double value : {0.0, -0.0, 1.5, -HUGE_VAL})
+    EXPECT_EQ(std::bit_cast<uint64_t>(one_nan(value)), std::bit_cast<uint64_t>(value));
 }
 
 }  // namespace

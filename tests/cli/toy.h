@@ -52,7 +52,7 @@ class ToyTrainer : public Trainer {
   }
 
   std::optional<double> evaluate(Runtime& runtime) override {
-    if (failure_ == "validation") return std::numeric_limits<double>::quiet_NaN();
+    if (failure_ == "validation") return -std::numeric_limits<double>::quiet_NaN();
     double sum = 0;
     runtime.forward(kRoot, [&](const View& root) { sum = static_cast<double>(root.parameter(0)[0]); });
     return sum + runtime.rank().index();

@@ -36,7 +36,7 @@ StepResult bad_step(Runtime& runtime, int64_t number, const Fault& fault) {
 }
 
 const Fault kFaults[] = {
-    {false, std::nanf(""), 0}, {false, -kInfinity, -1}, {true, std::nanf(""), -1}, {true, kInfinity, 0}};
+    {false, -std::nanf(""), 0}, {false, -kInfinity, -1}, {true, std::nanf(""), -1}, {true, kInfinity, 0}};
 
 Job skipping(const toy::Way& way, int64_t most) {
   Job job = toy::job(way, 2);
@@ -58,6 +58,7 @@ TEST(Skip, AllRanksSkipTogetherAndTrainingGoesOnAsIfTheStepHadNotBeen) {
           EXPECT_TRUE(result.skipped) << way.text();
           EXPECT_EQ(std::isfinite(result.loss), fault.in_gradient) << way.text();
           EXPECT_EQ(std::isfinite(result.gradient_norm), !fault.in_gradient) << way.text();
+          EXPECT_FALSE(std::isnan(result.loss) && std::signbit(result.loss)) << "a NaN has no sign";
           EXPECT_EQ(toy::read_all(runtime), before) << way.text();
           EXPECT_EQ(toy::live(runtime), at_rest) << way.text();
         }
