@@ -24,7 +24,7 @@ template <size_t kSize>
 void copy_text(char (&to)[kSize], std::string_view from) {
   size_t length = std::min(from.size(), kSize - 1);
   while (length < from.size() && length > 0 && (static_cast<unsigned char>(from[length]) & 0xC0U) == 0x80U) --length;
-  std::memcpy(to, from.data(), length);
+  from.copy(to, length);
   to[length] = '\0';
 }
 
